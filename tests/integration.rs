@@ -42,6 +42,7 @@ mod queue_contract;
 mod readme;
 mod readme_block;
 #[path = "sim/replicas/mod.rs"]
+#[allow(dead_code, reason = "the seeds of the simulation use the rest")]
 mod replicas;
 mod server;
 /// Tests of the API run on the simulation's world; its scenarios are a binary of their own (`tests/sim`).

@@ -44,8 +44,8 @@ const ENDED_WRITTEN: i64 = 1 << 40;
 /// The write times of the rows of later rounds begin here: no clock gets there.
 const AGAIN_WRITTEN: i64 = 1 << 62;
 
-/// Returns the write time of a row by an add to a tree in this round. A child that was refused in a round before may be added then:
-/// a removal is final against all writes that are as old.
+/// Returns the write time of a row by an add to a tree in this round. A child that was refused in a round before may be added
+/// then: a removal is final against all writes that are as old.
 #[must_use]
 pub const fn added_written(round: u32) -> i64 {
     ADDED_WRITTEN + 2 * round as i64

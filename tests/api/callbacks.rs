@@ -344,7 +344,7 @@ async fn gates_are_set_and_shown() {
         (&all["gate"], all["gates"].as_array().unwrap().len()),
         (&json!("dropping"), 2)
     );
-    assert_eq!(site.delete(PATH).await.problem().code, "callback_not_found");
+    assert_eq!(site.delete(PATH).await.problem().code, "gate_not_open");
     assert_eq!(site.put(PATH, &json!({})).await.status, 201);
     assert_eq!(site.delete(PATH).await.problem().code, "gate_not_open");
     site.post(&gate, r#"{"gate":"open"}"#).await.ok();

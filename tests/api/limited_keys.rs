@@ -60,3 +60,42 @@ async fn a_limited_key_follows_the_redrives_of_its_callbacks_and_no_other_jobs()
         );
     }
 }
+
+/// Requests of notices, actions and checks carry headers and signatures of the callback of their host.
+#[tokio::test(start_paused = true)]
+async fn a_limited_key_sends_to_no_host_that_it_does_not_cover() {
+    let (site, root) = closed().await;
+    let wish = json!({"name": "p", "role": "producer", "callbacks": ["mail", "http:own.example"]});
+    let (_, producer) = site.key(&root, wish).await;
+    let to = |host: &str| json!({"url": format!("https://{host}/x"), "method": "DELETE"});
+    let with = |name: &str, value: Value| {
+        let mut task = json!({"callback": "mail", "delay": "1h"});
+        task[name] = value;
+        task
+    };
+    let ways = |host: &str| {
+        let check =
+            |member: &str| json!([{"at": "1h", "in": ["succeeded"], member: {"http": to(host)}}]);
+        let notice = with("notify", json!({"http": to(host)}));
+        vec![
+            notice.clone(),
+            with("actions", json!([{"http": to(host)}])),
+            with("checks", check("then")),
+            with("checks", check("else")),
+            with("children", json!([notice])),
+            with(
+                "then",
+                json!([{"states": ["succeeded"], "task": {"callback": "mail", "notify": {"http": to(host)}}}]),
+            ),
+        ]
+    };
+    for task in ways("Partner.example") {
+        let answer = site.post_by(&producer, "/v1/tasks", task.clone()).await;
+        assert!(denied(&answer), "{task}: {:?}", answer.body);
+        assert!(answer.problem().detail.contains("http:partner.example"));
+    }
+    for task in ways("own.example") {
+        let answer = site.post_by(&producer, "/v1/tasks", task.clone()).await;
+        assert_eq!(answer.status, 201, "{task}: {:?}", answer.body);
+    }
+}

@@ -143,6 +143,47 @@ async fn a_batch_runs_in_its_order() {
     assert_eq!(ran.iter().collect::<Vec<_>>(), ids(&registered));
 }
 
+/// Items with an idempotency key or a key of their own stand in the same line as the others.
+#[tokio::test(start_paused = true)]
+async fn a_batch_of_all_kinds_runs_in_its_order() {
+    let site = Site::new();
+    site.world.pass(5 * SECOND).await;
+    let task = |number: usize| {
+        let mut task = json!({"callback": "work", "ordering_key": "a"});
+        match number % 3 {
+            0 => task["idempotency_key"] = json!(format!("request-{number}")),
+            1 => task["key"] = json!(format!("key-{number}")),
+            _ => {}
+        }
+        task
+    };
+    let tasks: Vec<Value> = (0..60).map(task).collect();
+    let body = json!({"tasks": tasks}).to_string();
+    let registered = async || {
+        let answer = site.post("/v1/tasks:batchCreate", body.clone()).await;
+        let results = answer.ok()["results"].clone();
+        results.as_array().unwrap().clone()
+    };
+    let first = registered().await;
+    assert!(first.iter().all(|one| one["outcome"] == "created"));
+    site.world.pass(SECOND).await;
+    let again = registered().await;
+    for number in (0..60).step_by(3) {
+        assert_eq!(again[number]["outcome"], "existing");
+        assert_eq!(again[number]["task"]["id"], first[number]["task"]["id"]);
+    }
+    site.world.pass(SECOND).await;
+    let mut ran = Vec::new();
+    for _ in 0..60 {
+        let tasks = polled(&site).await;
+        assert_eq!(tasks.len(), 1, "{tasks:?}");
+        settle(&site, &tasks[0], json!({"outcome": "succeeded"})).await;
+        ran.push(tasks[0]["id"].clone());
+    }
+    let ids: Vec<Value> = first.iter().map(|one| one["task"]["id"].clone()).collect();
+    assert_eq!(ran, ids);
+}
+
 #[tokio::test(start_paused = true)]
 async fn bad_ordering_keys_are_refused_with_what_to_do() {
     let site = Site::new();

@@ -18,8 +18,15 @@ use crate::{
         },
     },
     client::Error,
-    flow::{api::SettleAnswer, poll, service::Service},
-    http::convert::worker_calls::{heartbeat_request, settle_request},
+    flow::{
+        api::{self, SettleAnswer},
+        poll,
+        service::Service,
+    },
+    http::{
+        self,
+        convert::worker_calls::{heartbeat_request, settle_request},
+    },
     model::{history::Answered, ids::TaskId, task::Spec},
     worker::Server,
 };
@@ -132,32 +139,88 @@ impl Server for OwnService {
         request: &HeartbeatRequest,
         _: Duration,
     ) -> Result<HeartbeatResponse, Error> {
-        let items: Result<Vec<_>, _> = request.tasks.iter().map(heartbeat_request).collect();
-        let items = items.map_err(|error| unavailable(&error.detail))?;
-        let answers = self.service.heartbeat(&request.worker, items).await;
+        let read = request.tasks.iter().map(heartbeat_request).collect();
+        let heartbeat = async |items| {
+            let answers = self.service.heartbeat(&request.worker, items).await;
+            answers.into_iter().map(HeartbeatResult::from).collect()
+        };
         Ok(HeartbeatResponse {
-            results: answers.into_iter().map(HeartbeatResult::from).collect(),
+            results: one_by_one(read, heartbeat).await,
         })
     }
 
     async fn settle(&self, request: &SettleRequest) -> Result<SettleResponse, Error> {
-        let items: Result<Vec<_>, _> = request.tasks.iter().map(settle_request).collect();
-        let mut items = items.map_err(|error| unavailable(&error.detail))?;
-        for item in &mut items {
-            // It was given back before it began.
-            self.take(item.id, item.attempt);
-            item.answered = self.answers().get(&(item.id, item.attempt)).cloned();
-        }
-        let attempts: Vec<_> = items.iter().map(|item| (item.id, item.attempt)).collect();
-        let answers = self.service.settle(&request.worker, items).await;
-        for (attempt, answer) in attempts.iter().zip(&answers) {
-            // A report without an answer is repeated.
-            if !matches!(answer, SettleAnswer::Fault(_)) {
-                self.answers().remove(attempt);
+        let read = request.tasks.iter().map(settle_request).collect();
+        let settle = async |mut items: Vec<api::SettleRequest>| {
+            for item in &mut items {
+                // It was given back before it began.
+                self.take(item.id, item.attempt);
+                item.answered = self.answers().get(&(item.id, item.attempt)).cloned();
             }
-        }
+            let attempts: Vec<_> = items.iter().map(|item| (item.id, item.attempt)).collect();
+            let answers = self.service.settle(&request.worker, items).await;
+            for (attempt, answer) in attempts.iter().zip(&answers) {
+                // A report without an answer is repeated.
+                if !matches!(answer, SettleAnswer::Fault(_)) {
+                    self.answers().remove(attempt);
+                }
+            }
+            answers.into_iter().map(SettleResult::from).collect()
+        };
         Ok(SettleResponse {
-            results: answers.into_iter().map(SettleResult::from).collect(),
+            results: one_by_one(read, settle).await,
         })
+    }
+}
+
+/// Does something with the items of a batch that could be read, and answers each of the others with its own error: a bad item
+/// must not hold up the reports beside it.
+async fn one_by_one<T, R: From<http::error::Error>>(
+    read: Vec<Result<T, http::error::Error>>,
+    work: impl AsyncFnOnce(Vec<T>) -> Vec<R>,
+) -> Vec<R> {
+    let (mut items, mut errors) = (Vec::with_capacity(read.len()), Vec::new());
+    for one in read {
+        match one {
+            Ok(item) => {
+                items.push(item);
+                errors.push(None);
+            }
+            Err(error) => errors.push(Some(error)),
+        }
+    }
+    let mut results = work(items).await.into_iter();
+    let answered = errors.into_iter().filter_map(|error| match error {
+        Some(error) => Some(R::from(error)),
+        None => results.next(),
+    });
+    answered.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::error::{Code, Error};
+
+    #[tokio::test]
+    async fn a_bad_item_has_an_error_of_its_own() {
+        let bad = || Err(Error::new(Code::InvalidRequest, "bad"));
+        let read = vec![Ok(1), bad(), Ok(2), bad()];
+        let work = async |items: Vec<i32>| {
+            assert_eq!(items, [1, 2]);
+            vec![
+                SettleResult::from(SettleAnswer::Ok),
+                SettleResult::from(SettleAnswer::Ok),
+            ]
+        };
+        let results: Vec<SettleResult> = one_by_one(read, work).await;
+        let bad: Vec<bool> = results.iter().map(|one| one.error.is_some()).collect();
+        assert_eq!(bad, [false, true, false, true]);
+        assert!(
+            results
+                .iter()
+                .flat_map(|one| &one.error)
+                .all(|error| !error.retryable)
+        );
     }
 }

@@ -162,9 +162,9 @@ impl Admission {
         Ok(())
     }
 
-    /// Writes the rows of children that are added, each with whether it waits for its parent. Returns the round in which they were
-    /// written, which the row of the parent has begun, and whether the tree has ended. A refusal of a round before removes a row
-    /// for good against all adds of that round.
+    /// Writes the rows of children that are added, each with whether it waits for its parent. Returns the round in which they
+    /// were written, which the row of the parent has begun, and whether the tree has ended. A refusal of a round before
+    /// removes a row for good against all adds of that round.
     async fn put(
         &self,
         parent: TaskId,

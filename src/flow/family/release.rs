@@ -148,8 +148,8 @@ impl Releaser {
         Box::pin(self.changer.release(id, spec, start)).await
     }
 
-    /// Lets children wait again that were cancelled with a run of their parent, if it runs once more or has succeeded by now: they
-    /// may have waited for that run. A node that dies in between leaves them cancelled; a retry lets them wait then.
+    /// Lets children wait again that were cancelled with a run of their parent, if it runs once more or has succeeded by now:
+    /// they may have waited for that run. A node that dies in between leaves them cancelled; a retry lets them wait then.
     async fn let_wait(
         &self,
         parent: TaskId,

@@ -241,8 +241,3 @@ fn again(id: Uuid, there: Job, asked: &Job) -> Registered {
         Registered::OtherRequest
     }
 }
-
-/// Tells whether an id was drawn, and not computed from a key.
-pub(super) fn is_drawn(id: Uuid) -> bool {
-    id.get_version() == Some(uuid::Version::SortRand)
-}

@@ -17,7 +17,6 @@ use uuid::Uuid;
 
 use super::{
     changers::Changers,
-    desk::is_drawn,
     estimate,
     records::{Jobs, Written},
     search::Search,
@@ -216,4 +215,9 @@ fn tell(id: Uuid, before: &Job, after: &Job) {
             .increment(1);
         tracing::info!(job = %id, kind, state, done, skipped, failed, "a job has ended");
     }
+}
+
+/// Tells whether an id was drawn, and not computed from a key.
+fn is_drawn(id: Uuid) -> bool {
+    id.get_version() == Some(uuid::Version::SortRand)
 }

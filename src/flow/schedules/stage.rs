@@ -186,8 +186,8 @@ impl Stage {
             .next(&at.busy)
             .filter(|_| at.busy.len() < SCHEDULE_LOOKS_IN_FLIGHT_MAX);
         let until = next_look.map_or(next_read, |look| look.min(next_read));
-        // A look of a schedule that is being looked at waits for the end of that. A clock that was set back may be set right at any
-        // time, so no rest is longer than one to the next second.
+        // A look of a schedule that is being looked at waits for the end of that. A clock that was set back may be set right at
+        // any time, so no rest is longer than one to the next second.
         Ok(now.until(until).clamp(Duration::from_millis(1), REST_MAX))
     }
 

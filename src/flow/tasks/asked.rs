@@ -25,6 +25,7 @@ use super::{
     cancel::Canceller,
     idempotent::{self, Marked},
     keys::{self, Keys, Reserved},
+    line::Line,
     register::{Incoming, Registrar, unanswered},
     replace::{Replaced, Replacer},
     reschedule::Changer,
@@ -44,6 +45,7 @@ use crate::{
         key::OnConflict,
         record::Name,
         task::{CONTENT_WRITTEN, Spec},
+        time::Millis,
     },
 };
 
@@ -61,6 +63,28 @@ pub struct AskedTask {
     pub request: Option<RequestMark>,
     /// The wish for the case that the key of the task, which is in its draft, names a live task.
     pub on_conflict: OnConflict,
+}
+
+impl AskedTask {
+    /// A task whose client asked nothing about repetitions.
+    #[must_use]
+    pub fn plain(task: NewTask) -> Self {
+        Self {
+            task,
+            id: None,
+            request: None,
+            on_conflict: OnConflict::default(),
+        }
+    }
+}
+
+/// Gives the tasks of a request their starts. One with an id of its client starts where its id says.
+pub(super) fn in_line(mut asked: Vec<AskedTask>, now: Millis) -> Vec<AskedTask> {
+    let mut line = Line::default();
+    for one in asked.iter_mut().filter(|one| one.id.is_none()) {
+        one.task.start = line.start(&one.task, now);
+    }
+    asked
 }
 
 /// The answer to such a registration.
@@ -182,6 +206,7 @@ impl Asker {
         if let Err(full) = self.ctx.store.let_in(asked.len()).await {
             return vec![Err(full.into()); asked.len()];
         }
+        let asked = in_line(asked, self.ctx.now());
         let decided: Vec<Result<Decided, Fault>> = stream::iter(asked)
             .map(|asked| self.decide(asked))
             .buffered(limits::ASKED_IN_FLIGHT_MAX)
@@ -196,8 +221,8 @@ impl Asker {
         Ok(self.decide_with(asked, &[]).await?.0)
     }
 
-    /// Decides about a task with these children. Returns the rows it rests on, if these had to come before the record of its
-    /// key.
+    /// Decides about a task with these children; its start is final. Returns the rows it rests on, if these had to come before
+    /// the record of its key.
     pub(super) async fn decide_with(
         &self,
         asked: AskedTask,
@@ -209,7 +234,7 @@ impl Asker {
             request,
             on_conflict,
         } = asked;
-        let mut incoming = match self.registrar.admit(task).await {
+        let mut incoming = match self.registrar.admit_in_line(task).await {
             Ok(incoming) => incoming,
             Err(fault @ Fault::Upgrading { .. }) => {
                 let before = self.taken_before(id, request.as_ref()).await?;

@@ -27,6 +27,7 @@ use super::{
     deadlines::Deadlines,
     ended, finish,
     transition::{Moved, Mover},
+    whole::whole,
     withdraw::Withdrawer,
 };
 use crate::{
@@ -108,7 +109,16 @@ impl Canceller {
     }
 
     /// Cancels; one answer per id, in order. An id that comes again is answered as if it had been cancelled a second time.
+    ///
+    /// It runs to its end even if its caller is cancelled: a broken connection must not separate the write of a row from the
+    /// end steps that the row asks for, since the next look may be far.
     pub(in crate::flow) async fn cancel(&self, ids: &[TaskId]) -> Vec<Answer> {
+        let (canceller, all) = (self.clone(), ids.to_vec());
+        let cancelled = whole(async move { canceller.cancel_all(&all).await }).await;
+        cancelled.unwrap_or_else(|fault| vec![Err(fault); ids.len()])
+    }
+
+    async fn cancel_all(&self, ids: &[TaskId]) -> Vec<Answer> {
         let mut places: HashMap<TaskId, usize> = HashMap::with_capacity(ids.len());
         let mut once = Vec::with_capacity(ids.len());
         for id in ids {

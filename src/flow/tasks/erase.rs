@@ -10,6 +10,7 @@ use std::sync::Arc;
 use super::{
     finish,
     transition::{Moved, Mover},
+    whole::whole,
 };
 use crate::{
     flow::{
@@ -69,11 +70,16 @@ impl Eraser {
         Self { ctx, mover }
     }
 
-    /// Deletes a task, if it is one of these.
+    /// Deletes a task, if it is one of these. It runs to its end even if its caller is cancelled, so that no content is left.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
     pub(in crate::flow) async fn erase(&self, id: TaskId, of: Of) -> Result<Erased, Fault> {
+        let eraser = self.clone();
+        whole(async move { eraser.erase_all(id, of).await }).await?
+    }
+
+    async fn erase_all(&self, id: TaskId, of: Of) -> Result<Erased, Fault> {
         let Some(row) = self.mover.row(id).await? else {
             return Ok(Erased::Unknown);
         };

@@ -8,7 +8,7 @@
 //! repaired by the look. A slow node may do the steps after a redrive. The looks of a task that may have been
 //! redriven therefore undo them again, days before the content would end.
 //!
-//! A repetition tells an end no second time, as it finds what was registered for it. That is forgotten after days
+//! A repetition tells an end no second time, as it finds what was registered for it. The registrations are forgotten after days
 //! ([`END_TOLD_WITHIN`]), and a caller that comes later does the other steps alone. Only the look of a plain task, which is
 //! dropped then, tells an end however old it is: the look of a task that was cancelled long before its start may be the first.
 

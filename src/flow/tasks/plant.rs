@@ -37,7 +37,10 @@ impl Asker {
     /// # Errors
     /// When it may not be durable. A request without an id of its own or a mark may then be there in part.
     pub(in crate::flow) async fn plant(&self, tree: NewTree) -> Result<Answer, Fault> {
-        let NewTree { root, children } = tree;
+        let NewTree { mut root, children } = tree;
+        if root.id.is_none() {
+            root.task.start = root.task.start.max(self.ctx.now());
+        }
         let tasks = 1 + count(&children);
         self.ctx.store.let_in(tasks).await?;
         let (decided, prepared) = self.decide_with(root, &children).await?;

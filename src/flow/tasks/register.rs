@@ -7,12 +7,9 @@
 //!
 //! A task of a sequence gets its place there before its entry, and is acknowledged once the place is sure.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
 
-use super::complete;
+use super::{complete, line::Line};
 use crate::{
     flaw::{self, Flaw},
     flow::{
@@ -144,9 +141,9 @@ impl Registrar {
         let known = self.callbacks.known(complete::callbacks(drafts)).await;
         let mut admitted = Vec::with_capacity(tasks.len());
         let mut incoming = Vec::with_capacity(tasks.len());
-        let mut last = HashMap::new();
+        let (mut line, now) = (Line::default(), self.ctx.now());
         for mut task in tasks {
-            task.start = self.in_line(&task, &mut last);
+            task.start = line.start(&task, now);
             admitted.push(match self.complete(task, &known) {
                 Ok(task) => {
                     incoming.push(task);
@@ -160,25 +157,6 @@ impl Registrar {
             admitted.and_then(|()| entered.next().unwrap_or_else(|| Err(unanswered())))
         };
         admitted.into_iter().map(answer).collect()
-    }
-
-    /// Returns the start of a task. Those of a sequence that come in one request and start at once follow each other by a
-    /// millisecond, so that they run in the order of the request.
-    fn in_line(&self, task: &NewTask, last: &mut HashMap<(String, String), Millis>) -> Millis {
-        let (callback, key) = (task.draft.target.callback(), &task.draft.ordering_key);
-        let (Some(callback), Some(key)) = (callback, key) else {
-            return task.start;
-        };
-        let now = self.ctx.now();
-        if task.start > now {
-            return task.start;
-        }
-        let start = match last.get(&(callback.to_owned(), key.clone())) {
-            Some(before) => now.max(Millis(before.0 + 1)),
-            None => now,
-        };
-        last.insert((callback.to_owned(), key.clone()), start);
-        start
     }
 
     /// Writes tasks as [`Self::enter`] does. The parents of children among them have admitted them.
@@ -314,12 +292,21 @@ impl Registrar {
             && self.hands.will_be_late(task.id.wheel(), task.start)
     }
 
-    /// Completes a task and draws its id. One that a node of the cluster does not know whole is refused here, before a record
-    /// of a key or a row under a parent names it: others would bring it to life later.
+    /// Completes a task as [`Self::admit_in_line`] does; it starts no earlier than now.
+    ///
+    /// # Errors
+    /// As of [`Self::admit_in_line`].
+    pub(in crate::flow) async fn admit(&self, mut task: NewTask) -> Result<Incoming, Fault> {
+        task.start = task.start.max(self.ctx.now());
+        self.admit_in_line(task).await
+    }
+
+    /// Completes a task whose start is final, and draws its id. One that a node of the cluster does not know whole is refused
+    /// here, before a record of a key or a row under a parent names it: others would bring it to life later.
     ///
     /// # Errors
     /// The rules of its callback cannot be told now, or as of [`Self::check_level`].
-    pub(in crate::flow) async fn admit(&self, task: NewTask) -> Result<Incoming, Fault> {
+    pub(super) async fn admit_in_line(&self, task: NewTask) -> Result<Incoming, Fault> {
         let names = complete::callbacks(std::iter::once(&task.draft));
         let known = self.callbacks.known(names).await;
         let task = self.complete(task, &known)?;
@@ -334,7 +321,7 @@ impl Registrar {
         let after = after.map(|asked| std::mem::take(&mut asked.ids));
         let spec = complete::complete(task.draft, known)?;
         let random = self.ctx.time.random();
-        let start = task.start.max(self.ctx.now());
+        let start = task.start;
         let wheel = self.ctx.shape().wheel_of_hash(mix(random));
         let step = LookStep::covering(spec.claim_timeout);
         let id = TaskId::new(start, wheel, random).with_look_step(step);

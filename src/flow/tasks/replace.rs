@@ -15,6 +15,7 @@ use super::{
     keys::Keys,
     register::{Incoming, Registrar, unanswered},
     transition::{Moved, Mover},
+    whole::whole,
 };
 use crate::{
     flow::api::{Fault, TaskView},
@@ -63,11 +64,21 @@ impl Replacer {
         }
     }
 
-    /// Replaces a task.
+    /// Replaces a task. It runs to its end even if its caller is cancelled: the row of the old task promises the new one.
     ///
     /// # Errors
     /// When it may have been replaced. A repetition finishes that, and replaces once more.
     pub(super) async fn replace(
+        &self,
+        old: &Holder,
+        name: &Name,
+        new: Incoming,
+    ) -> Result<Replaced, Fault> {
+        let (replacer, old, name) = (self.clone(), old.clone(), name.clone());
+        whole(async move { replacer.replace_all(&old, &name, new).await }).await?
+    }
+
+    async fn replace_all(
         &self,
         old: &Holder,
         name: &Name,

@@ -24,6 +24,7 @@ use super::{
     put::Put,
     transition::{Moved, Mover},
     way::{Wanted, Way, stage_of},
+    whole::whole,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -134,7 +135,18 @@ impl Changer {
         self.restart(id, wanted, None).await
     }
 
+    /// It runs to its end even if its caller is cancelled: a new start that is near goes out from memory, behind the row.
     async fn restart(
+        &self,
+        id: TaskId,
+        wanted: Wanted,
+        condition: Option<Condition>,
+    ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
+        let changer = self.clone();
+        whole(async move { changer.restart_all(id, wanted, condition).await }).await?
+    }
+
+    async fn restart_all(
         &self,
         id: TaskId,
         wanted: Wanted,

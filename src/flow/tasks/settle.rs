@@ -14,6 +14,7 @@ use super::{
     deadlines::Deadlines,
     ended, finish, results,
     transition::{Moved, Mover},
+    whole::whole,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -88,11 +89,8 @@ impl Settler {
     pub async fn settle(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
         let count = requests.len();
         let settler = self.clone();
-        let settling = tokio::spawn(async move { settler.settle_all(requests).await });
-        settling.await.unwrap_or_else(|error| {
-            let reason = format!("the report was not handled to its end: {error}");
-            vec![SettleAnswer::Fault(Fault::Unknown { reason }); count]
-        })
+        let settled = whole(async move { settler.settle_all(requests).await }).await;
+        settled.unwrap_or_else(|fault| vec![SettleAnswer::Fault(fault); count])
     }
 
     async fn settle_all(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {

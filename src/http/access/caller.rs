@@ -15,6 +15,7 @@ use crate::{
     flow::api::View,
     http::{
         Api,
+        convert::http_call::callback_of_url,
         error::{Code, Error},
     },
     limits::ACCESS_READS_IN_FLIGHT_MAX,
@@ -143,6 +144,7 @@ impl Caller {
                 self.refuse("a notice may go to a topic of any name: let the callback set it")
             );
         }
+        self.allows_hosts(task)?;
         // Each level is one call deep; a body that is nested deeper was refused when it was read.
         for child in task.children.iter().flatten() {
             self.allows_request(child)?;
@@ -156,6 +158,27 @@ impl Caller {
             ) => self.allows_callback(name),
             None => Err(self.refuse("the task names none of them")),
         }
+    }
+
+    /// Lets a limited key name hosts of notices, actions and checks: requests to them carry headers and signatures of the
+    /// callback of the host.
+    fn allows_hosts(&self, task: &TaskRequest) -> Result<(), Error> {
+        let notice = task.notify.iter().filter_map(|notify| notify.http.as_ref());
+        let actions = task.actions.iter().flatten();
+        let actions = actions.filter_map(|action| action.http.as_ref());
+        let checks = task.checks.iter().flatten();
+        let deeds = checks.flat_map(|check| check.then.iter().chain(&check.otherwise));
+        let deeds = deeds.filter_map(|deed| deed.http.as_ref());
+        for target in notice.chain(actions).chain(deeds) {
+            let callback = callback_of_url(&target.url);
+            if !self.covers(&callback) {
+                let why = format!(
+                    "a notice, an action or a check sends to `{callback}`: let the key cover it, or let the callback set the notice"
+                );
+                return Err(self.refuse(&why));
+            }
+        }
+        Ok(())
     }
 
     /// Lets the caller do something with a task and all below it, which may be of any callback.

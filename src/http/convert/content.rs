@@ -107,7 +107,8 @@ pub(in crate::http) fn is_json(content_type: &str) -> bool {
     essence == JSON || (essence.contains('/') && essence.ends_with("+json"))
 }
 
-pub(super) fn media_type(text: String) -> Result<String, String> {
+/// Checks a media type.
+pub(crate) fn media_type(text: String) -> Result<String, String> {
     let fits = |c: char| c.is_ascii_graphic() || c == ' ';
     if text.len() > CONTENT_TYPE_CHARS_MAX {
         Err(format!("longer than {CONTENT_TYPE_CHARS_MAX} characters"))

@@ -89,7 +89,12 @@ pub(super) fn policy(defaults: &HttpDefaults, wrong: &mut Violations) -> HttpPol
 /// Returns the name of the callback of a request that names none: `http:`, the host, and its port if it has one.
 #[must_use]
 pub fn callback_of(call: &HttpCall) -> String {
-    let uri: Option<Uri> = call.url.parse().ok();
+    callback_of_url(&call.url)
+}
+
+/// Returns the name of the callback of the host of a URL.
+pub(in crate::http) fn callback_of_url(url: &str) -> String {
+    let uri: Option<Uri> = url.parse().ok();
     let authority = uri.as_ref().and_then(Uri::authority);
     let authority = authority.map(|authority| authority.as_str().to_ascii_lowercase());
     format!("{CALLBACK_PREFIX}{}", authority.unwrap_or_default())

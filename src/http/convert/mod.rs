@@ -34,6 +34,7 @@ mod violations;
 pub mod worker_calls;
 
 pub(in crate::http) use content::is_json;
+pub(crate) use content::media_type;
 pub(in crate::http) use violations::{
     Violations, callback as any_callback, checked_name, name, unknown,
 };

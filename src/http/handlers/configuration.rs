@@ -220,6 +220,9 @@ async fn callback(api: &Api, named: NamedCallback, who: &str) -> Result<ImportOu
     Ok(outcome)
 }
 
+/// A key of an import, or its mistakes.
+type ReadKey = Result<(KeyId, ApiKey), Error>;
+
 /// Sets keys, those of admins that have not expired first, because there must be one before any other.
 async fn api_keys(
     api: &Api,
@@ -233,7 +236,7 @@ async fn api_keys(
     let read = named
         .into_iter()
         .map(|(index, named)| (index, key(named).map_err(below("/api_key"))));
-    let mut keys: Vec<(usize, Result<(KeyId, ApiKey), Error>)> = read.collect();
+    let mut keys: Vec<(usize, ReadKey)> = read.collect();
     keys.sort_by_key(|(_, read)| {
         let key = read.as_ref().ok().map(|(_, key)| key);
         key.is_none_or(|key| key.role != Role::Admin || key.has_expired(now))

@@ -50,26 +50,12 @@ pub(in crate::http) async fn register_one(api: &Api, task: Read) -> Option<Regis
 
 /// Registers tasks; one result per task, in order.
 pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Registration> {
-    let mut plain: Vec<NewTask> = Vec::new();
-    let mut asked: Vec<AskedTask> = Vec::new();
-    let mut trees: Vec<NewTree> = Vec::new();
-    let kinds: Vec<Kind> = tasks
-        .into_iter()
-        .map(|task| match task {
-            Read::Plain(task) => {
-                plain.push(task);
-                Kind::Plain
-            }
-            Read::Asked(task) => {
-                asked.push(task);
-                Kind::Asked
-            }
-            Read::Tree(tree) => {
-                trees.push(*tree);
-                Kind::Tree
-            }
-        })
-        .collect();
+    let Ways {
+        kinds,
+        plain,
+        asked,
+        trees,
+    } = Ways::of(tasks);
     let plain = async {
         if plain.is_empty() {
             Vec::new()
@@ -94,14 +80,14 @@ pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Regist
     let (plain, asked, trees) = tokio::join!(plain, asked, trees);
     let (mut plain, mut asked) = (plain.into_iter(), asked.into_iter());
     let mut trees = trees.into_iter();
-    let missing = || {
-        let reason = "the service gave too few answers".to_owned();
-        Fault::Unknown { reason }
-    };
     let result = |kind| match kind {
         Kind::Plain => {
             let result = plain.next().unwrap_or_else(|| Err(missing()));
             Registration::Plain(result.map(Box::new))
+        }
+        Kind::PlainTogether => {
+            let result = asked.next().unwrap_or_else(|| Err(missing()));
+            Registration::Plain(result.and_then(created))
         }
         Kind::Asked => Registration::Asked(asked.next().unwrap_or_else(|| Err(missing()))),
         Kind::Tree => Registration::Asked(trees.next().unwrap_or_else(|| Err(missing()))),
@@ -109,10 +95,72 @@ pub(in crate::http) async fn register(api: &Api, tasks: Vec<Read>) -> Vec<Regist
     kinds.into_iter().map(result).collect()
 }
 
+/// The tasks of a request by the ways that they go, and the way of each.
+#[derive(Debug, Default)]
+struct Ways {
+    kinds: Vec<Kind>,
+    plain: Vec<NewTask>,
+    asked: Vec<AskedTask>,
+    trees: Vec<NewTree>,
+}
+
+impl Ways {
+    fn of(tasks: Vec<Read>) -> Self {
+        // Tasks of sequences go one way together, so that they keep the order of the request.
+        let together = tasks.iter().any(is_asked_in_sequence);
+        let mut ways = Self::default();
+        for task in tasks {
+            ways.kinds.push(match task {
+                Read::Plain(task) if together && task.draft.ordering_key.is_some() => {
+                    ways.asked.push(AskedTask::plain(task));
+                    Kind::PlainTogether
+                }
+                Read::Plain(task) => {
+                    ways.plain.push(task);
+                    Kind::Plain
+                }
+                Read::Asked(task) => {
+                    ways.asked.push(task);
+                    Kind::Asked
+                }
+                Read::Tree(tree) => {
+                    ways.trees.push(*tree);
+                    Kind::Tree
+                }
+            });
+        }
+        ways
+    }
+}
+
+fn is_asked_in_sequence(task: &Read) -> bool {
+    match task {
+        Read::Asked(asked) => asked.task.draft.ordering_key.is_some(),
+        Read::Plain(_) | Read::Tree(_) => false,
+    }
+}
+
+/// Returns the task of a registration that asked nothing about repetitions: it can only be new.
+fn created(answer: Answer) -> Result<Box<TaskView>, Fault> {
+    match answer {
+        Answer::Created(task) => Ok(task),
+        Answer::Existing(_) | Answer::Replaced(_) | Answer::KeyTaken(_) | Answer::OtherRequest => {
+            Err(missing())
+        }
+    }
+}
+
+fn missing() -> Fault {
+    let reason = "the service gave too few answers".to_owned();
+    Fault::Unknown { reason }
+}
+
 /// The way that a registration goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Plain,
+    /// It asked nothing, and goes with those that did.
+    PlainTogether,
     Asked,
     Tree,
 }

@@ -18,6 +18,7 @@ mod floods;
 mod forged;
 mod gates;
 mod given_away;
+mod hung_up;
 mod invented;
 mod jobs;
 mod joins;

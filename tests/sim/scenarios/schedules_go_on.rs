@@ -79,7 +79,7 @@ async fn a_schedule_goes_on_soon_behind_minutes_without_the_store() {
     )
     .await;
     world.pass(MINUTE * 2).await;
-    // Nobody has read the row of its next look.
+    // The row of its next look was not read by any node.
     while world.time.now().until(read(&service).await.wake.unwrap()) < SECOND * 10 {
         world.pass(SECOND).await;
     }

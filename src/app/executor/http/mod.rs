@@ -15,6 +15,7 @@ mod verdict;
 use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
+use serde_json::value::RawValue;
 
 use self::{
     body::Body,
@@ -25,6 +26,7 @@ use self::{
 };
 use crate::{
     flow::{records::callbacks::GateChange, service::Service},
+    http::convert::{json, media_type},
     model::{
         address::Allowed,
         gate::GateState,
@@ -265,16 +267,20 @@ fn host_of(url: &str) -> String {
     host.unwrap_or_else(|| "an unknown host".to_owned())
 }
 
-/// The answer becomes the result of the task. One that is too large is not kept.
+/// The answer becomes the result of the task. One that is too large is not kept. A receiver may send anything: a text that is
+/// no media type, and JSON that not every reader can read, are kept as bytes.
 fn succeeded(answer: Answer) -> Outcome {
     if answer.body.is_empty() || answer.is_cut {
         return Outcome::Done;
     }
     let is_json = answer.content_type.starts_with("application/json");
+    let raw: Option<&RawValue> = serde_json::from_slice(&answer.body).ok();
+    let is_readable = raw.is_none_or(|raw| json::readable(raw).is_ok());
     match serde_json::from_slice(&answer.body) {
-        Ok(json) if is_json => Outcome::DoneWith(json),
+        Ok(json) if is_json && is_readable => Outcome::DoneWith(json),
         _ => {
-            let typed = Some(answer.content_type).filter(|text| !text.is_empty());
+            let typed = media_type(answer.content_type).ok();
+            let typed = typed.filter(|_| is_readable || !is_json);
             let typed = typed.unwrap_or_else(|| "application/octet-stream".to_owned());
             Outcome::done_with_bytes(answer.body, typed)
         }

@@ -1,0 +1,201 @@
+//! A client hangs up while its call waits for the store: what the call has begun is done to its end.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use bytes::Bytes;
+use tickwheel::{
+    flow::{
+        api::{NewTask, View, VisibleState},
+        service::Service,
+        tasks::asked::{Answer, AskedTask},
+    },
+    model::{
+        action::{End, When},
+        chain::{FollowStart, FollowUp},
+        chain_task::follow_id,
+        ids::TaskId,
+        key::OnConflict,
+        notify::EndStates,
+        state::{Outcome, State},
+        task::{Body, Content},
+    },
+    store::{
+        WheelStore as _,
+        faulty::{Call, Fate},
+    },
+};
+
+use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A node whose conditional writes of rows are answered a second late once that is asked for.
+fn slow(world: &World) -> (Simulated, Arc<AtomicBool>) {
+    let armed = Arc::new(AtomicBool::new(false));
+    let slows = Arc::clone(&armed);
+    let fates = move |_, call: Call| {
+        if call.operation == "swap_tasks" && slows.load(SeqCst) {
+            Fate::AnswerLate(SECOND)
+        } else {
+            Fate::Go
+        }
+    };
+    (world.node_with(1, Arc::new(fates)), armed)
+}
+
+/// Makes a call whose client hangs up when a row of it is written and the answer has not come.
+async fn hangs_up<T: Send + 'static>(
+    world: &World,
+    armed: &AtomicBool,
+    call: impl Future<Output = T> + Send + 'static,
+) {
+    armed.store(true, SeqCst);
+    let asked = tokio::spawn(call);
+    world.pass(SECOND / 2).await;
+    assert!(!asked.is_finished(), "the call was over too soon");
+    asked.abort();
+    world.pass(SECOND).await;
+    armed.store(false, SeqCst);
+}
+
+async fn state(service: &Service, id: TaskId) -> VisibleState {
+    service.get(id, View::Basic).await.unwrap().unwrap().state
+}
+
+/// A task that starts much later, and is followed when it is cancelled.
+fn followed(world: &World) -> NewTask {
+    let mut task = callback(world.time.now().after(SECOND * 600));
+    task.draft.then = vec![FollowUp {
+        when: When::Run(EndStates::of([State::Cancelled]).unwrap()),
+        start: FollowStart::After(Duration::ZERO),
+        with_result: false,
+        in_tree: false,
+        task: callback(world.time.now()).draft,
+    }];
+    task
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cancel_is_followed_though_its_client_hangs_up() {
+    let world = World::new(1, 1000);
+    let (node, armed) = slow(&world);
+    let service = node.service();
+    let worker = world.worker(service.clone(), succeeds(SECOND / 10));
+    world.pass(SECOND * 3).await;
+    let tasks = register(&service, vec![followed(&world), followed(&world)]).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    let (asked, all) = (service.clone(), ids.clone());
+    hangs_up(&world, &armed, async move { asked.cancel_all(&all).await }).await;
+    world.pass(SECOND * 10).await;
+    for id in ids {
+        let view = service.get(id, View::Full).await.unwrap().unwrap();
+        assert_eq!(view.state, VisibleState::Cancelled);
+        let end = End::Run(State::Cancelled, view.end_time.unwrap());
+        let next = follow_id(id, view.generation, end, (0, &view.spec.then[0]));
+        assert_eq!(world.executions_of(next).len(), 1);
+    }
+    world.check();
+    worker.abort();
+}
+
+/// A task of a large content that has died.
+async fn dead(world: &World, service: &Service) -> TaskId {
+    let mut task = callback(world.time.now());
+    task.draft.body = Body::Inline(Content {
+        payload: Bytes::from(vec![7; 5000]),
+        ..Content::default()
+    });
+    let id = register(service, vec![task]).await.remove(0).id;
+    let end = world.end_of(service, id, SECOND * 60).await;
+    assert_eq!(end, VisibleState::Dead);
+    id
+}
+
+/// Fails three times, then succeeds.
+fn fails() -> Behaviour {
+    Arc::new(|_, attempt| {
+        let outcome = if attempt <= 3 {
+            let error = "no".to_owned();
+            Outcome::Retry { error, after: None }
+        } else {
+            Outcome::Succeeded { result: None }
+        };
+        (SECOND / 10, Some(outcome))
+    })
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_dead_task_runs_at_once_though_its_client_hangs_up() {
+    let world = World::new(1, 1000);
+    let (node, armed) = slow(&world);
+    let service = node.service();
+    let worker = world.worker(service.clone(), fails());
+    world.pass(SECOND * 3).await;
+    let id = dead(&world, &service).await;
+    world.pass(SECOND * 30).await;
+    let (asked, at) = (service.clone(), world.time.now());
+    hangs_up(&world, &armed, async move { asked.run(id, None).await }).await;
+    world.pass(SECOND * 60).await;
+    assert_eq!(state(&service, id).await, VisibleState::Succeeded);
+    let began = world.executions_of(id)[3].began;
+    let waited = began.since(at);
+    assert!(waited < SECOND * 3, "{waited:?}");
+    world.check();
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_deletion_takes_the_content_though_its_client_hangs_up() {
+    let world = World::new(1, 1000);
+    let (node, armed) = slow(&world);
+    let service = node.service();
+    let worker = world.worker(service.clone(), fails());
+    world.pass(SECOND * 3).await;
+    let id = dead(&world, &service).await;
+    world.pass(SECOND * 30).await;
+    let asked = service.clone();
+    let deletion = async move { asked.dead_letters().delete(id).await };
+    hangs_up(&world, &armed, deletion).await;
+    world.pass(SECOND * 10).await;
+    assert!(service.get(id, View::Basic).await.unwrap().is_none());
+    let left = world.store.bodies(&[id]).await.unwrap();
+    assert!(left == [None], "its content is left");
+    worker.abort();
+}
+
+fn replacing(world: &World) -> AskedTask {
+    let mut task = callback(world.time.now().after(SECOND * 600));
+    task.draft.key = Some("reset-7".to_owned());
+    AskedTask {
+        task,
+        id: None,
+        request: None,
+        on_conflict: OnConflict::Replace,
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_is_replaced_though_its_client_hangs_up() {
+    let world = World::new(1, 1000);
+    let (node, armed) = slow(&world);
+    let service = node.service();
+    world.pass(SECOND * 3).await;
+    let first = service.register_asked(vec![replacing(&world)]).await.pop();
+    let Some(Ok(Answer::Created(old))) = first else {
+        panic!("{first:?}");
+    };
+    let (asked, again) = (service.clone(), vec![replacing(&world)]);
+    let call = async move { asked.register_asked(again).await };
+    hangs_up(&world, &armed, call).await;
+    world.pass(SECOND * 10).await;
+    assert_eq!(state(&service, old.id).await, VisibleState::Cancelled);
+    let new = service.id_by_key("work", "reset-7").await.unwrap().unwrap();
+    assert_ne!(new, old.id);
+    assert_eq!(state(&service, new).await, VisibleState::Scheduled);
+}
