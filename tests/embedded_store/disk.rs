@@ -34,7 +34,11 @@ fn used_bytes(directory: &Path) -> u64 {
         sum += if found.path().is_dir() {
             used_bytes(&found.path())
         } else {
-            std::os::unix::fs::MetadataExt::blocks(&found.metadata().unwrap()) * 512
+            // A file may be merged away between the list and this.
+            let file = found.metadata();
+            file.map_or(0, |file| {
+                std::os::unix::fs::MetadataExt::blocks(&file) * 512
+            })
         };
     }
     sum
