@@ -165,6 +165,21 @@ async fn a_payload_is_delivered_signed_and_its_answer_is_the_result() {
     local.stop().await;
 }
 
+/// An answer that no report may hold as it is does not hold up the reports of its node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_odd_answer_is_kept_as_bytes_and_delays_no_report() {
+    let (local, receiver) = (Local::executing(LOOPBACK).await, Receiver::start());
+    for path in ["/odd", "/deep"] {
+        let odd = ended(&local.client, receiver.task(path)).await;
+        assert_eq!((odd.state, odd.attempt), (TaskState::Succeeded, 1));
+        let bytes = "application/octet-stream";
+        assert_eq!(odd.result_content_type.as_deref(), Some(bytes), "{path}");
+    }
+    let plain = ended(&local.client, receiver.task("/fine")).await;
+    assert_eq!(plain.state, TaskState::Succeeded);
+    local.stop().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_decides_what_becomes_of_the_task() {
     let (local, receiver) = (Local::executing(LOOPBACK).await, Receiver::start());

@@ -87,6 +87,10 @@ class Receiver(BaseHTTPRequestHandler):
             self.close_connection = True
         elif path == "/text":
             self.answer(200, "grüße".encode(), [("content-type", "text/plain; charset=utf-8")])
+        elif path == "/odd":
+            self.answer(200, b"odd", [("content-type", "text")])
+        elif path == "/deep":
+            self.answer(200, b"[" * 120 + b"]" * 120, json_type)
         else:
             self.answer(200, b'{"ok": true}', json_type)
 

@@ -88,6 +88,10 @@ pub(super) async fn answer(
         Ok(caller) => caller,
         Err(refused) => return challenge(refused, rule.action == "page"),
     };
+    // Not audited: it had no effect, and rows of the audit would have no bound.
+    if let Err(refused) = take_rate(api, &rule, &caller) {
+        return refused.into_response();
+    }
     let allowed = allow(api, &rule, &caller, &mut request).await;
     let entry = match rule.effect {
         Effect::Audited => Some(record::Begun::of(&rule, &caller, &request)),
@@ -164,6 +168,28 @@ async fn identify(api: &Api, rule: &Rule, given: Given) -> Result<Caller, Error>
     })
 }
 
+/// Takes the call from the rate of the key. It comes before all other refusals, so that these are bounded, too.
+fn take_rate(api: &Api, rule: &Rule, caller: &Caller) -> Result<(), Error> {
+    let Some((id, key)) = caller.key() else {
+        return Ok(());
+    };
+    let now = api.options.time.moment();
+    if !rule.is_beyond_rates()
+        && let Err(wait) = api.rates.take(id, key, now)
+    {
+        let rate = key.rate.map_or(0.0, |rate| rate.per_second());
+        let detail = format!(
+            "the key `{}` may make {rate} calls a second at this node; this one had no effect",
+            key.name
+        );
+        return Err(Error {
+            retry_after: Some(wait),
+            ..Error::new(Code::TooManyRequests, detail)
+        });
+    }
+    Ok(())
+}
+
 /// Decides whether the caller may make the call.
 async fn allow(
     api: &Api,
@@ -190,23 +216,9 @@ async fn allow(
             "this node was started with --read-only: it answers reads alone; make the call at another node",
         ));
     }
-    let Some((id, key)) = caller.key() else {
+    let Some((_, key)) = caller.key() else {
         return Ok(());
     };
-    let now = api.options.time.moment();
-    if !rule.is_beyond_rates()
-        && let Err(wait) = api.rates.take(id, key, now)
-    {
-        let rate = key.rate.map_or(0.0, |rate| rate.per_second());
-        let detail = format!(
-            "the key `{}` may make {rate} calls a second at this node; this one had no effect",
-            key.name
-        );
-        return Err(Error {
-            retry_after: Some(wait),
-            ..Error::new(Code::TooManyRequests, detail)
-        });
-    }
     if key.callbacks.is_empty() {
         return Ok(());
     }
