@@ -205,6 +205,11 @@ pub const METRICS: &[Metric] = &[
         "Tasks received for polls and not claimed yet.",
     ),
     counter(
+        "tickwheel_poll_left_total",
+        &[],
+        "Messages over the limits of their `http` callbacks that found no room and were left to the looks of their tasks.",
+    ),
+    counter(
         "tickwheel_poll_released_total",
         &[],
         "Claimed tasks released because the worker that had polled them was gone.",

@@ -20,6 +20,7 @@ use tickwheel::{
 use crate::local::Local;
 
 mod follow_ups;
+mod limited;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOPBACK: &[&str] = &["127.0.0.0/8", "::1"];

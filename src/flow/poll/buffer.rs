@@ -18,7 +18,8 @@ pub(super) type Origin = (String, i32, i64);
 /// A message that waits for a poll.
 #[derive(Debug)]
 pub(super) struct Item {
-    pub(super) origin: Origin,
+    /// None where it is handled in the queue already.
+    pub(super) origin: Option<Origin>,
     pub(super) dispatch: Dispatch,
     /// When the message was handed to the queue.
     pub(super) published: Millis,

@@ -183,7 +183,7 @@ fn item(origin: (String, i32, i64), message: TaskMessage) -> Item {
     // As JSON or base64, at worst a third more.
     let payload = payload / 3 * 4;
     Item {
-        origin,
+        origin: Some(origin),
         dispatch: message.dispatch,
         published: message.published,
         not_before: message.dispatch.start.max(Millis(0)),

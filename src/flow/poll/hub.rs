@@ -125,12 +125,7 @@ impl Hub {
     /// Adds what a feed has received.
     pub(super) fn arrived(&self, callback: &str, items: Vec<Item>) {
         let (mut state, now) = (self.lock(), self.time.now());
-        if let Some(feed) = state.feeds.get_mut(callback) {
-            feed.problem = None;
-            for item in items {
-                feed.buffer.add(item, now);
-            }
-        }
+        state.receive(callback, items, now);
         if state.serve(callback, self.time.moment()).is_some()
             && let Some(feed) = state.feeds.get(callback)
         {
@@ -166,7 +161,7 @@ impl Hub {
         for item in items {
             if let Some(feed) = item.spec.queue().and_then(|name| state.feeds.get_mut(name)) {
                 feed.out = feed.out.saturating_sub(1);
-                feed.handled.push(item.origin);
+                feed.handled.extend(item.origin);
                 feed.signal.notify_one();
             }
         }
@@ -177,6 +172,7 @@ impl Hub {
         let (mut state, now) = (self.lock(), self.time.now());
         if let Some(feed) = state.feeds.get_mut(callback) {
             feed.buffer.promote(now);
+            feed.apart.promote(now);
         }
         let moment = self.time.moment();
         let gathered = state.serve(callback, moment);
@@ -192,15 +188,19 @@ impl Hub {
             };
         };
         let idle = moment.since(feed.polled) >= limits::POLL_IDLE;
-        let buffered = feed.buffer.waiting();
+        let held = feed.buffer.waiting();
+        let buffered = held + feed.apart.waiting();
         let before = std::mem::replace(&mut feed.counted, buffered);
         let close = feed.out == 0 && (stopping || (idle && feed.line.is_empty()));
         // Ready messages are for waiting polls; held messages are bounded.
-        let room = limits::POLL_TASKS_MAX.saturating_sub(buffered);
+        let room = limits::POLL_TASKS_MAX.saturating_sub(held);
         let needs = Needs {
             room: room.min(feed.wanted.saturating_sub(feed.buffer.ready())),
             handled: std::mem::take(&mut feed.handled),
-            next_due: feed.buffer.next_due(),
+            next_due: [feed.buffer.next_due(), feed.apart.next_due()]
+                .into_iter()
+                .flatten()
+                .min(),
             gathered,
             close,
             stopping,

@@ -9,6 +9,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::{
     Refusal,
+    apart::Apart,
     buffer::{Buffer, Item, Origin},
 };
 use crate::{
@@ -38,6 +39,10 @@ pub(super) struct Poll {
 #[derive(Debug)]
 pub(super) struct Feed {
     pub(super) buffer: Buffer,
+    /// Messages of callbacks with limits that share this queue with others.
+    pub(super) apart: Apart,
+    /// Whose turn it is, of these and the others, where only one can be taken.
+    apart_first: bool,
     /// Polls that wait for it.
     pub(super) line: BTreeSet<Place>,
     /// How many messages these would take.
@@ -159,7 +164,7 @@ impl State {
         };
         let ready = |name: &&String| {
             let feed = self.feeds.get(*name);
-            feed.is_some_and(|feed| feed.buffer.ready() > 0)
+            feed.is_some_and(|feed| feed.ready() > 0)
         };
         let share = max.div_ceil(callbacks.iter().filter(ready).count().max(1));
         let mut batch: Vec<Item> = Vec::new();
@@ -189,9 +194,9 @@ impl State {
     pub(super) fn serve(&mut self, callback: &str, now: Moment) -> Option<Moment> {
         while let Some(feed) = self.feeds.get_mut(callback)
             && let Some(place) = feed.line.first().copied()
-            && feed.buffer.ready() > 0
+            && feed.ready() > 0
         {
-            let share = feed.buffer.ready().div_ceil(feed.line.len());
+            let share = feed.ready().div_ceil(feed.line.len());
             let poll = self.polls.get_mut(&place);
             let max = poll.as_ref().map_or(1, |poll| poll.max);
             if share >= max
@@ -206,18 +211,36 @@ impl State {
                 self.serve_from_all(place);
                 if self.polls.contains_key(&place) {
                     // Limits keep back all that is ready for it.
-                    return self.limiter.again_at(callback);
+                    return self.again_at(callback);
                 }
                 continue;
             }
             let most = share.min(max);
             let batch = feed.take(&self.limiter, callback, most, limits::POLL_BYTES_MAX);
             if batch.is_empty() {
-                return self.limiter.again_at(callback);
+                return self.again_at(callback);
             }
             self.hand(place, batch);
         }
         None
+    }
+
+    /// Returns when the limits may let go more of what is ready in a feed.
+    fn again_at(&self, callback: &str) -> Option<Moment> {
+        let feed = self.feeds.get(callback)?;
+        let apart = feed.apart.again_at(&self.limiter);
+        let own = self.limiter.again_at(callback);
+        apart.into_iter().chain(own).min()
+    }
+
+    /// Adds what a feed has received.
+    pub(super) fn receive(&mut self, callback: &str, items: Vec<Item>, now: Millis) {
+        if let Some(feed) = self.feeds.get_mut(callback) {
+            feed.problem = None;
+            for item in items {
+                feed.keep(item, &self.limiter, now);
+            }
+        }
     }
 
     pub(super) fn hand(&mut self, place: Place, batch: Vec<Item>) {
@@ -229,7 +252,7 @@ impl State {
         for item in refused.into_iter().flatten() {
             if let Some(feed) = item.spec.queue().and_then(|name| self.feeds.get_mut(name)) {
                 feed.out = feed.out.saturating_sub(1);
-                feed.keep(item, Millis(i64::MAX));
+                feed.keep(item, &self.limiter, Millis(i64::MAX));
             }
         }
     }
@@ -242,7 +265,7 @@ impl State {
             };
             if let Some(feed) = self.feeds.get_mut(&name) {
                 feed.out = feed.out.saturating_sub(1);
-                feed.keep(item, now);
+                feed.keep(item, &self.limiter, now);
                 feed.signal.notify_one();
                 touched.insert(name);
             }
@@ -278,6 +301,8 @@ impl Feed {
     pub(super) fn new(signal: Arc<Notify>, polled: Moment) -> Self {
         Self {
             buffer: Buffer::default(),
+            apart: Apart::default(),
+            apart_first: false,
             line: BTreeSet::new(),
             wanted: 0,
             out: 0,
@@ -289,8 +314,37 @@ impl Feed {
         }
     }
 
-    /// Takes messages for a poll, as many as the limits of their callback let go.
+    /// Returns how many messages are due; limits may keep some of them back.
+    fn ready(&self) -> usize {
+        self.buffer.ready() + self.apart.ready()
+    }
+
+    /// Takes messages for a poll, as many as the limits of their callbacks let go. Those that wait apart have half of it, and
+    /// what the others leave.
     pub(super) fn take(
+        &mut self,
+        limiter: &Limiter,
+        callback: &str,
+        max: usize,
+        bytes_max: usize,
+    ) -> Vec<Item> {
+        self.apart_first = !self.apart_first;
+        let half = (max + usize::from(self.apart_first)) / 2;
+        let most = half.max(max.saturating_sub(self.buffer.ready()));
+        let wanted = self.wanted;
+        let mut taken = self
+            .apart
+            .take(limiter, (most, wanted), bytes_max, &self.signal);
+        let bytes: usize = taken.iter().map(|item| item.bytes).sum();
+        let left = bytes_max.saturating_sub(bytes);
+        if left > 0 || taken.is_empty() {
+            taken.extend(self.take_own(limiter, callback, max - taken.len(), left));
+        }
+        self.out += taken.len();
+        taken
+    }
+
+    fn take_own(
         &mut self,
         limiter: &Limiter,
         callback: &str,
@@ -303,7 +357,7 @@ impl Feed {
             return Vec::new();
         }
         let waiting = ready.min(self.wanted).max(asked);
-        let taken = match limiter.admit(callback, asked, waiting, &self.signal) {
+        match limiter.admit(callback, asked, waiting, &self.signal) {
             Admitted::All => self.buffer.take(asked, bytes_max),
             // Permits that are left go back.
             Admitted::Some(permits) => {
@@ -313,14 +367,25 @@ impl Feed {
                 }
                 taken
             }
-        };
-        self.out += taken.len();
-        taken
+        }
     }
 
-    /// Keeps a message that was out.
-    fn keep(&mut self, mut item: Item, now: Millis) {
+    /// Keeps a message that came, or was out. One whose callback has limits and shares the queue waits apart: it is handled in
+    /// the queue, and its look stands for it.
+    fn keep(&mut self, mut item: Item, limiter: &Limiter, now: Millis) {
         item.permit = None;
-        self.buffer.add(item, now);
+        let shares = item.spec.queue() != item.spec.callback();
+        let limited = item
+            .spec
+            .callback()
+            .filter(|name| shares && limiter.has_limits(name));
+        let Some(callback) = limited.map(str::to_owned) else {
+            self.buffer.add(item, now);
+            return;
+        };
+        self.handled.extend(item.origin.take());
+        if !self.apart.add(&callback, item, now) {
+            metrics::counter!("tickwheel_poll_left_total").increment(1);
+        }
     }
 }

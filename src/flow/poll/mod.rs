@@ -14,6 +14,7 @@
 //! ([`Handout`]), and a node that dies leaves it to the task's look. If a task was handed over and lost
 //! behind our socket, the worker's missing heartbeat reveals it.
 
+mod apart;
 mod buffer;
 mod feed;
 mod handout;
@@ -246,8 +247,8 @@ impl Poller {
             published: Some(item.published),
             // It came with the message, unless it was left in the store.
             with_content: item.spec.content().is_none(),
-            // The limits of the queue's name were asked, which are those of the callback unless callbacks share the queue.
-            admitted: item.spec.queue() == item.spec.callback(),
+            // The limits of the queue's name were asked, or those of its own callback where callbacks share the queue.
+            admitted: item.permit.is_some() || item.spec.queue() == item.spec.callback(),
         });
         let room = self.room(&batch).await;
         let waited = self.ctx.time.moment().since(begun);

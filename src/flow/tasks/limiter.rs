@@ -138,6 +138,11 @@ impl Limiter {
         }
     }
 
+    /// Tells whether a callback has limits now.
+    pub(in crate::flow) fn has_limits(&self, callback: &str) -> bool {
+        self.limits(callback).is_some()
+    }
+
     /// Lets up to `max` tasks of a feed go, of `ready` that could. When fewer go, `signal` is told once more may.
     pub(in crate::flow) fn admit(
         &self,

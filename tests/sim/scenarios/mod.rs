@@ -29,6 +29,7 @@ mod late_writes;
 mod left_contents;
 mod levels;
 mod lifecycle;
+mod limited_hosts;
 mod limits;
 mod looks_tried;
 mod lost_workers;

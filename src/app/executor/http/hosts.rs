@@ -3,6 +3,9 @@
 //! A host that answers quickly may have more calls, and its tasks wait for a place here, since a place is free in a moment. A
 //! task of any other host is given back, and comes again when a place is probably free: the times at which places become free
 //! are given out one by one. So a backlog for a slow host comes back at the rate that the host can take, and not all at once.
+//!
+//! Slow hosts together have half of the places of the executor, so that many of them leave room for all others. One slow host has
+//! as many of these as are still free, two a third each, and so on.
 
 use std::{
     collections::HashMap,
@@ -12,7 +15,10 @@ use std::{
 
 use tokio::sync::Notify;
 
-use crate::time_source::{Moment, TimeSource};
+use crate::{
+    limits,
+    time_source::{Moment, TimeSource},
+};
 
 /// Calls to one host at once.
 const CALLS_MAX: u32 = 8;
@@ -23,6 +29,12 @@ pub(super) const QUICK_CALLS_MAX: u32 = 32;
 
 /// Calls that usually last no longer than this are quick.
 const QUICK: Duration = Duration::from_millis(50);
+
+/// A host whose calls usually last longer, or that has not answered one for so long, is slow.
+const SLOW: Duration = Duration::from_secs(1);
+
+/// Calls to slow hosts at once.
+const SLOW_CALLS_MAX: u32 = limits::EXECUTOR_TASKS_MAX as u32 / 2;
 
 /// A task waits for a place if it will probably have one by then, and gives up at twice that. The host may have died meanwhile.
 const WAIT_MAX: Duration = Duration::from_millis(100);
@@ -40,7 +52,8 @@ const AGAIN_MAX: Duration = Duration::from_secs(600);
 
 #[derive(Debug)]
 struct Host {
-    running: u32,
+    /// When each call that runs began.
+    running: Vec<Moment>,
     /// Tasks that wait here for a place.
     waiting: u32,
     /// Wakes one of them.
@@ -54,7 +67,7 @@ struct Host {
 impl Host {
     fn new(now: Moment) -> Self {
         Self {
-            running: 0,
+            running: Vec::new(),
             waiting: 0,
             freed: Arc::default(),
             usual: CALL_USUAL,
@@ -68,6 +81,15 @@ impl Host {
         } else {
             CALLS_MAX
         }
+    }
+
+    fn running(&self) -> u32 {
+        u32::try_from(self.running.len()).unwrap_or(u32::MAX)
+    }
+
+    fn is_slow(&self, now: Moment) -> bool {
+        let lasts = |began: &Moment| now.since(*began) > SLOW;
+        self.usual > SLOW || self.running.iter().any(lasts)
     }
 
     /// Tells whether one more task will probably not wait for long.
@@ -153,9 +175,13 @@ impl Hosts {
         let now = self.time.moment();
         let mut hosts = self.lock();
         if hosts.len() >= HOSTS_MAX && !hosts.contains_key(name) {
-            hosts.retain(|_, host| host.running + host.waiting > 0);
+            hosts.retain(|_, host| host.running() + host.waiting > 0);
         }
+        let crowded = is_crowded(&hosts, name, now);
         let host = known(&mut hosts, name, now);
+        if crowded {
+            return Asked::Again(host.again(now));
+        }
         if let Some(place) = self.place(name, host, now) {
             return Asked::Place(place);
         }
@@ -171,10 +197,10 @@ impl Hosts {
     }
 
     fn place(&self, name: &str, host: &mut Host, now: Moment) -> Option<Place> {
-        if host.running >= host.calls_max() {
+        if host.running() >= host.calls_max() {
             return None;
         }
-        host.running += 1;
+        host.running.push(now);
         Some(Place {
             hosts: self.clone(),
             host: name.to_owned(),
@@ -185,6 +211,16 @@ impl Hosts {
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Host>> {
         self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Tells whether a host is slow and has its share of the places of slow hosts.
+fn is_crowded(hosts: &HashMap<String, Host>, name: &str, now: Moment) -> bool {
+    let Some(host) = hosts.get(name).filter(|host| host.is_slow(now)) else {
+        return false;
+    };
+    let slow = hosts.values().filter(|host| host.is_slow(now));
+    let taken: u32 = slow.map(Host::running).sum();
+    host.running() >= SLOW_CALLS_MAX.saturating_sub(taken)
 }
 
 /// Returns a host, which is remembered from now on.
@@ -199,7 +235,8 @@ impl Drop for Place {
         let took = self.hosts.time.moment().since(self.began);
         let mut hosts = self.hosts.lock();
         if let Some(host) = hosts.get_mut(&self.host) {
-            host.running = host.running.saturating_sub(1);
+            let place = host.running.iter().position(|began| *began == self.began);
+            place.map(|place| host.running.swap_remove(place));
             host.usual = (host.usual * 7 + took) / 8;
             host.freed.notify_one();
         }
@@ -212,7 +249,7 @@ impl Drop for Wait {
         if let Some(host) = hosts.get_mut(&self.host) {
             host.waiting = host.waiting.saturating_sub(1);
             // This one may have used up the call that was meant for the next one.
-            if host.waiting > 0 && host.running < host.calls_max() {
+            if host.waiting > 0 && host.running() < host.calls_max() {
                 host.freed.notify_one();
             }
         }
@@ -286,7 +323,7 @@ mod tests {
         });
         assert!(join_all(calls).await.into_iter().all(|came| came));
         assert_eq!(hosts.lock()["quick"].waiting, 0);
-        assert_eq!(hosts.lock()["quick"].running, 0);
+        assert_eq!(hosts.lock()["quick"].running(), 0);
     }
 
     #[tokio::test(start_paused = true)]
@@ -318,5 +355,41 @@ mod tests {
         drop(held.pop());
         drop(given_up);
         assert!(next.await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn slow_hosts_leave_half_of_the_places_to_others() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let hosts = Hosts::new(time.clone());
+        let name = |number: u32| format!("slow-{number}");
+        for number in 0..100 {
+            let place = hosts.enter(&name(number)).await;
+            time.sleep(Duration::from_millis(200)).await;
+            drop(place);
+        }
+        // They are slow from now on. Each has taken one place before that is known.
+        let mut held = Vec::new();
+        for number in 0..16 {
+            held.extend(hosts.enter(&name(number)).await);
+        }
+        time.sleep(SLOW + Duration::from_millis(1)).await;
+        for _ in 0..CALLS_MAX {
+            for number in 0..16 {
+                held.extend(hosts.enter(&name(number)).await);
+            }
+        }
+        let slow = held.len() as u32;
+        assert!(
+            (SLOW_CALLS_MAX * 3 / 4..=SLOW_CALLS_MAX).contains(&slow),
+            "{slow}"
+        );
+        let each = hosts.lock()["slow-0"].running();
+        assert!((3..=4).contains(&each), "{each}");
+        // Another host is called as ever, also one more that is not known to be slow.
+        let _others = places(&hosts, "other", CALLS_MAX).await;
+        assert!(hosts.enter("slow-50").await.is_ok());
+        // A place that is free goes to a host that has few.
+        drop(held);
+        assert!(hosts.enter("slow-0").await.is_ok());
     }
 }

@@ -1,0 +1,239 @@
+//! The messages of callbacks with limits wait apart where callbacks share a queue, so that none fills the room of the others.
+//!
+//! All `http` tasks come through one queue. A message over the limits of its callback is handled there at once, and waits here
+//! in memory until the limits let it go. The look of its task stands for it: the look brings the task again if this node dies,
+//! or if there is no room.
+//!
+//! One callback may have half of all room, two a third each, and so on. A task that its look brings while its message still
+//! waits has one place.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
+
+use tokio::sync::Notify;
+
+use super::buffer::{Buffer, Item};
+use crate::{
+    flow::tasks::limiter::{Admitted, Limiter},
+    limits,
+    model::{ids::TaskId, time::Millis},
+    time_source::Moment,
+};
+
+/// The attempt that a message asks for: task, generation, attempt.
+type Asked = (TaskId, u32, u32);
+
+/// The messages of one callback.
+#[derive(Debug, Default)]
+struct Place {
+    buffer: Buffer,
+    known: BTreeSet<Asked>,
+    bytes: usize,
+}
+
+/// The messages that wait apart in one queue; see the module.
+#[derive(Debug, Default)]
+pub(super) struct Apart {
+    places: BTreeMap<String, Place>,
+    bytes: usize,
+    waiting: usize,
+    /// Another callback is first each time.
+    turn: usize,
+}
+
+impl Apart {
+    /// Adds a message. Tells whether there was room for it; its look stands for one without room.
+    pub(super) fn add(&mut self, callback: &str, item: Item, now: Millis) -> bool {
+        let asked = asked(&item);
+        let place = self.places.get(callback);
+        if place.is_some_and(|place| place.known.contains(&asked)) {
+            return true;
+        }
+        let (tasks, bytes) = place.map_or((0, 0), |place| (place.known.len(), place.bytes));
+        let free = limits::POLL_APART_TASKS_MAX.saturating_sub(self.waiting);
+        let free_bytes = limits::POLL_APART_BYTES_MAX.saturating_sub(self.bytes);
+        if tasks >= free || bytes + item.bytes > free_bytes {
+            return false;
+        }
+        let place = self.places.entry(callback.to_owned()).or_default();
+        place.known.insert(asked);
+        place.bytes += item.bytes;
+        self.bytes += item.bytes;
+        self.waiting += 1;
+        place.buffer.add(item, now);
+        true
+    }
+
+    /// Makes ready what is due.
+    pub(super) fn promote(&mut self, now: Millis) {
+        for place in self.places.values_mut() {
+            place.buffer.promote(now);
+        }
+    }
+
+    /// Takes up to `max` messages of about `bytes_max` bytes, as the limits of their callbacks let them go; `wanted` is how many
+    /// the polls would take. Each callback has a share, then those that have more. `signal` is told once more may go.
+    pub(super) fn take(
+        &mut self,
+        limiter: &Limiter,
+        (max, wanted): (usize, usize),
+        bytes_max: usize,
+        signal: &Arc<Notify>,
+    ) -> Vec<Item> {
+        let ready = self
+            .places
+            .iter()
+            .filter(|(_, place)| place.buffer.ready() > 0);
+        let mut names: Vec<String> = ready.map(|(name, _)| name.clone()).collect();
+        if names.is_empty() || max == 0 {
+            return Vec::new();
+        }
+        self.turn = (self.turn + 1) % names.len();
+        names.rotate_left(self.turn);
+        let share = max.div_ceil(names.len());
+        let mut taken: Vec<Item> = Vec::new();
+        for most in [share, max] {
+            // A callback that had no more in the first round has no more in the second one.
+            names.retain(|name| {
+                let most = most.min(max - taken.len());
+                let bytes: usize = taken.iter().map(|item| item.bytes).sum();
+                let left = bytes_max.saturating_sub(bytes);
+                if most == 0 || (left == 0 && !taken.is_empty()) {
+                    return false;
+                }
+                let got = self.take_of(name, limiter, (most, wanted), left, signal);
+                let all = got.len() == most;
+                taken.extend(got);
+                all
+            });
+        }
+        taken
+    }
+
+    fn take_of(
+        &mut self,
+        name: &str,
+        limiter: &Limiter,
+        (max, wanted): (usize, usize),
+        bytes_max: usize,
+        signal: &Arc<Notify>,
+    ) -> Vec<Item> {
+        let Some(place) = self.places.get_mut(name) else {
+            return Vec::new();
+        };
+        let ready = place.buffer.ready();
+        let asked_for = max.min(ready);
+        if asked_for == 0 {
+            return Vec::new();
+        }
+        let waiting = ready.min(wanted).max(asked_for);
+        let taken = match limiter.admit(name, asked_for, waiting, signal) {
+            // They have no limits any more.
+            Admitted::All => place.buffer.take(asked_for, bytes_max),
+            // Permits that are left go back.
+            Admitted::Some(permits) => {
+                let mut taken = place.buffer.take(permits.len(), bytes_max);
+                for (item, permit) in taken.iter_mut().zip(permits) {
+                    item.permit = Some(permit);
+                }
+                taken
+            }
+        };
+        for item in &taken {
+            place.known.remove(&asked(item));
+            place.bytes = place.bytes.saturating_sub(item.bytes);
+            self.bytes = self.bytes.saturating_sub(item.bytes);
+            self.waiting = self.waiting.saturating_sub(1);
+        }
+        if place.known.is_empty() {
+            self.places.remove(name);
+        }
+        taken
+    }
+
+    /// Returns when the limits may let go more of what is ready.
+    pub(super) fn again_at(&self, limiter: &Limiter) -> Option<Moment> {
+        let ready = self
+            .places
+            .iter()
+            .filter(|(_, place)| place.buffer.ready() > 0);
+        ready.filter_map(|(name, _)| limiter.again_at(name)).min()
+    }
+
+    /// Returns when the next message is due that is not ready.
+    pub(super) fn next_due(&self) -> Option<Millis> {
+        let places = self.places.values();
+        places.filter_map(|place| place.buffer.next_due()).min()
+    }
+
+    /// Returns how many messages wait.
+    pub(super) const fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    /// Returns how many messages are ready.
+    pub(super) fn ready(&self) -> usize {
+        let places = self.places.values();
+        places.map(|place| place.buffer.ready()).sum()
+    }
+}
+
+fn asked(item: &Item) -> Asked {
+    let dispatch = &item.dispatch;
+    (dispatch.id, dispatch.generation, dispatch.expected_attempt)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{dispatch::Dispatch, fixtures};
+
+    fn message(generation: u32, bytes: usize) -> Item {
+        Item {
+            origin: None,
+            dispatch: Dispatch {
+                id: fixtures::id(),
+                generation,
+                expected_attempt: 0,
+                start: fixtures::START,
+            },
+            published: fixtures::START,
+            not_before: fixtures::START,
+            spec: Arc::new(fixtures::spec()),
+            bytes,
+            permit: None,
+        }
+    }
+
+    #[test]
+    fn a_task_that_its_look_brings_again_has_one_place() {
+        let mut apart = Apart::default();
+        for _ in 0..3 {
+            assert!(apart.add("http:a", message(1, 10), fixtures::START));
+        }
+        assert!(apart.add("http:a", message(2, 10), fixtures::START));
+        assert_eq!((apart.waiting(), apart.ready()), (2, 2));
+    }
+
+    #[test]
+    fn a_callback_has_half_of_the_room_and_leaves_room_for_others() {
+        let mut apart = Apart::default();
+        let mut fill = |callback: &str, bytes: usize| {
+            let kept = (0..10_000).filter(|n| apart.add(callback, message(*n, bytes), Millis(0)));
+            kept.count()
+        };
+        assert_eq!(fill("http:a", 1), limits::POLL_APART_TASKS_MAX / 2);
+        assert_eq!(fill("http:b", 1), limits::POLL_APART_TASKS_MAX / 4);
+        assert_eq!(fill("http:c", 1), limits::POLL_APART_TASKS_MAX / 8);
+        let mut apart = Apart::default();
+        let mut fill = |callback: &str, bytes: usize| {
+            let kept = (0..10_000).filter(|n| apart.add(callback, message(*n, bytes), Millis(0)));
+            kept.count()
+        };
+        let mib = 1024 * 1024;
+        assert_eq!(fill("http:a", mib), limits::POLL_APART_BYTES_MAX / mib / 2);
+        assert_eq!(fill("http:b", mib), limits::POLL_APART_BYTES_MAX / mib / 4);
+    }
+}
