@@ -3,6 +3,7 @@
 //! There are two families of seeds. Those below [`OPERATING`] have tasks only. Those from it on have fewer tasks, and scenes of
 //! the operating model beside them: ordering keys, keys, gates and all that came later. Scenes are drawn from streams of their
 //! own, and the draws of the first family do not know of them, so a seed of the first family has the plan that it always had.
+//! From [`HOSTS`] on, the tasks of some scenes are for hosts, so that callbacks share a queue.
 
 use super::{
     chance::Chance,
@@ -29,6 +30,9 @@ const DAY: u64 = 24 * HOUR;
 /// The first seed of the second family. A round number, so that a person sees the family of a seed.
 pub(crate) const OPERATING: u64 = 1_000_000;
 
+/// The first seed of those with tasks for hosts.
+pub(crate) const HOSTS: u64 = 2_000_000;
+
 /// Draws the plan of a seed.
 pub(crate) fn draw(seed: u64) -> Plan {
     let mut plan = draw_tasks(seed);
@@ -54,7 +58,9 @@ fn add_scenes(plan: &mut Plan) {
     };
     let draw = |number| {
         let mut chance = Chance::new(plan.seed, 2_000_000 + number);
-        workload::scenes::draw(usize::try_from(number).unwrap_or(0), &mut chance)
+        let mut scene = workload::scenes::draw(usize::try_from(number).unwrap_or(0), &mut chance);
+        scene.for_host = plan.seed >= HOSTS && chance.percent(60);
+        scene
     };
     plan.scenes = (0..scenes).map(draw).collect();
 }

@@ -4,6 +4,8 @@
 
 use std::fmt;
 
+use tickwheel::model::http_call::QUEUE;
+
 use super::{scene::ScenePlan, world::CALLBACK};
 
 /// A run.
@@ -227,10 +229,20 @@ impl Plan {
         self.scenes.iter().any(|scene| scene.feature == feature)
     }
 
-    /// The callbacks of its tasks.
+    /// The callbacks of its tasks, and the queue of those for hosts.
     pub(crate) fn callbacks(&self) -> Vec<String> {
         let scenes = self.scenes.iter().map(ScenePlan::callback);
-        [CALLBACK.to_owned()].into_iter().chain(scenes).collect()
+        let hosts = self.has_hosts().then(|| QUEUE.to_owned());
+        [CALLBACK.to_owned()]
+            .into_iter()
+            .chain(scenes)
+            .chain(hosts)
+            .collect()
+    }
+
+    /// Tells whether tasks of a scene are for a host.
+    pub(crate) fn has_hosts(&self) -> bool {
+        self.scenes.iter().any(|scene| scene.for_host)
     }
 
     /// The time of the last planned event.
@@ -303,9 +315,10 @@ impl fmt::Display for Plan {
         for scene in &self.scenes {
             let (number, feature, rate) = (scene.number, scene.feature, scene.rate);
             let in_flight = scene.in_flight;
+            let host = if scene.for_host { ", for a host" } else { "" };
             writeln!(
                 f,
-                "  scene {number}, {feature}, rate {rate:?}, {in_flight:?} in flight"
+                "  scene {number}, {feature}, rate {rate:?}, {in_flight:?} in flight{host}"
             )?;
             for item in &scene.items {
                 writeln!(f, "    {item:?}")?;

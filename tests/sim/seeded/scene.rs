@@ -23,6 +23,8 @@ pub(crate) struct ScenePlan {
     /// Tokens in ten seconds, and the burst.
     pub(crate) rate: Option<(u32, u32)>,
     pub(crate) in_flight: Option<u32>,
+    /// Its tasks are for a host: they share the queue of all such tasks.
+    pub(crate) for_host: bool,
     pub(crate) items: Vec<ItemPlan>,
     /// The calls of an operator, one after the other.
     pub(crate) steps: Vec<StepPlan>,

@@ -19,6 +19,7 @@ use tickwheel::{
         chain::{FollowStart, FollowUp},
         draft::TaskDraft,
         email::Email,
+        http_call::{HttpCall, Method},
         ids::TaskId,
         key::OnConflict,
         kin::Kin,
@@ -269,13 +270,29 @@ fn actions(item: &ItemPlan) -> Option<Box<Actions>> {
     item.mailed.then(|| Box::new(actions))
 }
 
+fn target(scene: &ScenePlan) -> Target {
+    let name = scene.callback();
+    if !scene.for_host {
+        return Target::Callback { name };
+    }
+    let call = HttpCall {
+        url: format!("https://{name}.example/"),
+        method: Method::Post,
+        headers: Vec::new(),
+        timeout: None,
+        message_id: None,
+    };
+    Target::Http {
+        callback: name,
+        call: Box::new(call),
+    }
+}
+
 fn spec(scene: &ScenePlan, item: &ItemPlan) -> Spec {
     let place = Bytes::from(format!("{}.{}", scene.number, item.number));
     Spec {
         indexed: Vec::new(),
-        target: Target::Callback {
-            name: scene.callback(),
-        },
+        target: target(scene),
         collection: format!("c{}", item.collection),
         priority: Priority::Normal,
         max_attempts: item.max_attempts,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use tickwheel::flaw::Flaw;
 
 use super::{
-    draw::{OPERATING, draw},
+    draw::{HOSTS, OPERATING, draw},
     flaws,
     many::{self, Task},
     run::run,
@@ -112,6 +112,22 @@ fn seeds_of_the_operating_model_break_nothing() {
     }
     run_seeds(&Task {
         from: OPERATING,
+        seeds: OPERATING_SEEDS,
+        jobs: cores(),
+        limit: None,
+        state: None,
+        progress: false,
+    });
+}
+
+/// Those with tasks for hosts.
+#[test]
+fn seeds_with_tasks_for_hosts_break_nothing() {
+    if setting::<u64>("SEEDS").is_some() {
+        return;
+    }
+    run_seeds(&Task {
+        from: HOSTS,
         seeds: OPERATING_SEEDS,
         jobs: cores(),
         limit: None,
