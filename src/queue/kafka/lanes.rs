@@ -142,6 +142,8 @@ struct State {
     main: Side,
     spare: Side,
     sick: bool,
+    /// Since when it had been silent when it was found sick.
+    sick_from: Moment,
     /// When the spare producer got through last.
     proved: Option<Moment>,
     /// When a record that could have gone elsewhere was risked here last, and how often since the partition
@@ -165,6 +167,7 @@ impl Lane {
             main: side,
             spare: side,
             sick: false,
+            sick_from: now,
             proved: None,
             risked: None,
         };
@@ -249,7 +252,7 @@ impl Lane {
             self.changed.notify_waiters();
         }
         match (outcome, by) {
-            (Outcome::TimedOut, _) => state.sick = true,
+            (Outcome::TimedOut, _) => state.fall_sick(since),
             (Outcome::Acknowledged, By::Spare) => {
                 state.proved = Some(now);
                 // Records that the main producer still holds would be overtaken, and would stall again if
@@ -269,6 +272,19 @@ impl Lane {
         state.sick
     }
 
+    /// Tells whether open records of this partition show that the whole queue may be silent, where any partition has acknowledged
+    /// something last at `acknowledged`. The silence of one that was silent before that shows nothing.
+    fn shows_silence(&self, now: Moment, acknowledged: Option<Moment>) -> bool {
+        let mut state = self.lock();
+        state.notice(now, self.patience);
+        let (open, from) = if state.sick {
+            (state.main.open + state.spare.open, state.sick_from)
+        } else {
+            (state.main.open, state.main.silent_since)
+        };
+        open > 0 && acknowledged.is_none_or(|at| from >= at)
+    }
+
     fn is_idle(&self) -> bool {
         let state = self.lock();
         !state.sick && state.main.open == 0
@@ -277,7 +293,16 @@ impl Lane {
 
 impl State {
     fn notice(&mut self, now: Moment, patience: Duration) {
-        self.sick |= self.main.silent_for(now) > patience;
+        if self.main.silent_for(now) > patience {
+            self.fall_sick(self.main.silent_since);
+        }
+    }
+
+    const fn fall_sick(&mut self, from: Moment) {
+        if !self.sick {
+            self.sick = true;
+            self.sick_from = from;
+        }
     }
 }
 
@@ -304,6 +329,19 @@ impl Lanes {
             by_topic: Mutex::default(),
             changed: Arc::default(),
         }
+    }
+
+    /// Tells whether nothing at all has been acknowledged for so long, last at `acknowledged`, that the brokers may be away. Where
+    /// only partitions have open records that were silent before, their topics are at fault, and little else was sent.
+    pub(super) fn is_queue_silent(&self, now: Moment, acknowledged: Option<Moment>) -> bool {
+        if acknowledged.is_some_and(|at| now.since(at) <= limits::QUEUE_SILENT) {
+            return false;
+        }
+        let by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lanes = by_topic
+            .values()
+            .flat_map(|topic| topic.partitions.values());
+        lanes.any(|lane| lane.shows_silence(now, acknowledged))
     }
 
     /// Resolves when the first record of a producer to any partition has come back. Polled before the lane is asked, it

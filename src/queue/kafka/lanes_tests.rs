@@ -207,3 +207,30 @@ fn a_silent_partition_gets_one_record_of_a_new_spare_producer() {
     lane.leave((By::Spare, 2), later, later, Outcome::Acknowledged);
     assert_eq!([enter(), enter()], [Entry::Open(By::Spare); 2]);
 }
+
+#[test]
+fn a_sick_topic_beside_little_else_is_not_taken_for_a_silent_queue() {
+    let now = TimeSource::simulated(crate::model::time::Millis(0), 1).moment();
+    let lanes = Lanes::new(limits::TOPIC_PATIENCE);
+    let (sick, well) = (lanes.of("sick", 0, now), lanes.of("well", 0, now));
+    assert_eq!(enter(&sick, now).0, Entry::Open(By::Main));
+    // Another one acknowledges before that is known to be sick, and nothing comes for a while.
+    let at = now.after(ms(200));
+    assert_eq!(enter(&well, now).0, Entry::Open(By::Main));
+    well.leave((By::Main, 1), now, at, Outcome::Acknowledged);
+    let silent = limits::QUEUE_SILENT + ms(1);
+    let later = at.after(silent);
+    assert!(!lanes.is_queue_silent(later, Some(at)));
+    assert_eq!(enter(&sick, later).0, Entry::Open(By::Spare));
+    assert!(!lanes.is_queue_silent(later, Some(at)));
+    // One that was well has no answer either: the brokers are away, also when it is found sick.
+    assert_eq!(enter(&well, later).0, Entry::Open(By::Main));
+    assert!(lanes.is_queue_silent(later, Some(at)));
+    let sick_too = later.after(limits::TOPIC_PATIENCE * 2);
+    assert!(well.is_sick(sick_too));
+    assert!(lanes.is_queue_silent(sick_too, Some(at)));
+    // Not before a second without any answer.
+    assert!(!lanes.is_queue_silent(at.after(limits::QUEUE_SILENT), Some(at)));
+    // A queue that has never answered.
+    assert!(lanes.is_queue_silent(later, None));
+}

@@ -20,7 +20,6 @@ use rdkafka::{
 
 use super::{Settings, delivery::Reports, discard, lanes::By, link::Link, unsuitable};
 use crate::{
-    limits,
     queue::Error,
     time_source::{Moment, TimeSource},
 };
@@ -172,17 +171,11 @@ impl Producers {
     }
 
     /// Returns when a record was acknowledged last.
-    fn acknowledged_at(&self) -> Option<Moment> {
+    pub(super) fn acknowledged_at(&self) -> Option<Moment> {
         *self
             .acknowledged
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Tells whether nothing at all has been acknowledged for so long that the brokers may be away.
-    pub(super) fn are_silent(&self, now: Moment) -> bool {
-        self.acknowledged_at()
-            .is_none_or(|at| now.since(at) > limits::QUEUE_SILENT)
     }
 
     /// Waits until the buffered records are sent. Blocks.

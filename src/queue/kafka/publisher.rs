@@ -1,12 +1,12 @@
 //! The Kafka publisher sends records for the service, and no sick topic delays another.
 //!
-//! A batch is answered when its records are, with two exceptions. It does not wait for records of partitions
-//! that are sick (`lanes.rs`), and it waits only a moment for a topic that is not known yet (`topics.rs`). A
-//! record that it does not wait for is unconfirmed. It may be published all the same, and a repetition of it
-//! while it is open, or after it was acknowledged, sends nothing (`abandoned.rs`).
+//! A batch is answered when its records are, with two exceptions. It does not wait for records of partitions that are sick
+//! (`lanes.rs`), and it waits only a moment for a topic that is not known yet (`topics.rs`). A record that it does not wait for
+//! is unconfirmed. It may be published all the same, and a repetition of it while it is open, or after it was acknowledged,
+//! sends nothing (`abandoned.rs`).
 //!
-//! While nothing at all is acknowledged, some batches wait as long as a record may, because they delay
-//! nobody. The others come back after a second, so that records due for a topic that is well find a place.
+//! While the whole queue is silent (`lanes.rs`), some batches wait as long as a record may, because they delay nobody. The others
+//! come back after a second, so that records due for a topic that is well find a place.
 
 use std::{
     collections::BTreeMap,
@@ -160,9 +160,13 @@ impl KafkaPublisher {
         self.enter(call, index, record, partition).await
     }
 
-    /// Tells, once in [`limits::PRODUCER_STALL`], that a stuck producer may be replaced. Its records stay
-    /// open until its client has ended, and each record that comes meanwhile finds its lane as stuck as
-    /// before.
+    fn is_queue_silent(&self, now: Moment) -> bool {
+        let lanes = &self.lanes;
+        lanes.is_queue_silent(now, self.producers.acknowledged_at())
+    }
+
+    /// Tells, once in [`limits::PRODUCER_STALL`], that a stuck producer may be replaced. Its records stay open until its client
+    /// has ended, and each record that comes meanwhile finds its lane as stuck as before.
     fn may_replace(&self, now: Moment) -> bool {
         let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
         let may = replaced.is_none_or(|at| now.since(at) >= limits::PRODUCER_STALL);
@@ -370,7 +374,7 @@ impl KafkaPublisher {
             if !call.batch.waits_for_sick_alone(now, probe) {
                 continue;
             }
-            if call.batch.has_acknowledged() || !self.producers.are_silent(now) {
+            if call.batch.has_acknowledged() || !self.is_queue_silent(now) {
                 return;
             }
             if patient.is_none() {
@@ -388,7 +392,7 @@ impl KafkaPublisher {
         let until = call.begun.after(limits::QUEUE_SILENT);
         while call.batch.was_turned_away() {
             let now = self.time.moment();
-            if now >= until || !self.producers.are_silent(now) {
+            if now >= until || !self.is_queue_silent(now) {
                 return;
             }
             self.time.sleep(LOOK_EVERY).await;
