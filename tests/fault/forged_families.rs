@@ -182,6 +182,26 @@ fn a_dead_task_that_runs_unasked_is_found() {
     };
     breaks(&[], &rests(55_000));
     breaks(&["I14"], &rests(56_001));
+    // It stays dead where no client was told its id.
+    let dead = |told: &'static str, kind: &'static str| {
+        let letter = Forged {
+            kind,
+            told,
+            ..letter
+        };
+        let mut lines = letter.ran(50_010, 50_020);
+        set(&mut lines, "end", "how", &json!("retry"));
+        set(
+            &mut lines,
+            "final",
+            "task",
+            &json!({"state": "dead", "attempt": 1}),
+        );
+        lines
+    };
+    breaks(&[], &dead("", "letter"));
+    breaks(&["I1"], &dead("created", "letter"));
+    breaks(&["I1"], &dead("", "marked"));
 }
 
 #[test]

@@ -237,6 +237,16 @@ fn a_key_with_two_live_tasks_is_found() {
     breaks(&[], &replaced(50_100));
     breaks(&[], &replaced(49_000));
     breaks(&["I16"], &replaced(48_990));
+    // The answer to a claim from before may come late.
+    let claimed = |at: &str| {
+        let mut lines = replaced(48_990);
+        let attempts = json!([{"attempt": 1, "claim_time": at}]);
+        let old = lines.iter_mut().find(|line| line["what"] == "final");
+        old.unwrap()["task"]["attempts"] = attempts;
+        lines
+    };
+    breaks(&[], &claimed("1970-01-01T00:00:48.990Z"));
+    breaks(&["I16"], &claimed("1970-01-01T00:00:48.991Z"));
     // The answer to a conflict names a task of the key.
     let taken = Forged {
         n: 3,

@@ -5,7 +5,7 @@ use super::history::{History, Task};
 /// I1. Every acknowledged task has succeeded, unless a client cancelled it; a cancel that was acknowledged holds.
 pub(super) fn lost(history: &History) -> Vec<String> {
     let wrong = history.tasks.iter().filter_map(|task| {
-        let what = wrong_end(task)?;
+        let what = wrong_end(history, task)?;
         Some(format!(
             "{}: {what}; due {}, runs {:?}",
             task.id, task.start, task.runs
@@ -14,7 +14,7 @@ pub(super) fn lost(history: &History) -> Vec<String> {
     wrong.collect()
 }
 
-fn wrong_end(task: &Task) -> Option<String> {
+fn wrong_end(history: &History, task: &Task) -> Option<String> {
     let state = task.state();
     let cancelled = Task::told(&task.cancels, &["cancelled", "already_cancelled"]);
     if cancelled.is_some() {
@@ -28,9 +28,16 @@ fn wrong_end(task: &Task) -> Option<String> {
         // The cancel was asked for; the client got no answer to it, or the answer that the
         // attempt was asked to stop.
         "cancelled" if !task.cancels.is_empty() || task.may_be_cancelled => None,
+        // A client that was not told its id cannot ask for it: such a task uses up its attempts, and rests.
+        "dead" if task.registered.is_none() && is_letter(history, task) => None,
         other if counts => Some(format!("it was acknowledged, and it is {other}")),
         _ => None,
     }
+}
+
+fn is_letter(history: &History, task: &Task) -> bool {
+    let piece = task.piece.and_then(|n| history.pieces.all.get(&n));
+    piece.is_some_and(|piece| piece.kind == "letter")
 }
 
 /// I9. The result names a run that took place, of this task, at this worker, and it is the last attempt's.

@@ -1,7 +1,7 @@
 //! The checks of I16 judge registrations that come twice, and the tasks of a key.
 
 use super::{
-    history::{History, Task},
+    history::{History, Run, Task},
     pieces::Piece,
 };
 
@@ -72,6 +72,18 @@ fn strangers(history: &History, key: &str, piece: &Piece) -> Vec<String> {
         .collect()
 }
 
+/// Tells whether a run was claimed before a moment, as its task tells: the answer to its claim came late.
+fn was_claimed_by(task: &Task, run: &Run, moment: i64) -> bool {
+    let attempts = task.last["attempts"].as_array();
+    let of_run = attempts
+        .into_iter()
+        .flatten()
+        .find(|attempt| attempt["attempt"] == run.attempt);
+    let claimed = of_run.and_then(|attempt| attempt["claim_time"].as_str());
+    let claimed = claimed.and_then(|text| text.parse::<jiff::Timestamp>().ok());
+    claimed.is_some_and(|claimed| claimed.as_millisecond() <= moment)
+}
+
 /// Judges another task of the same key by the answers to this piece.
 fn wrong_beside(piece: &Piece, other: &Task) -> Option<&'static str> {
     let (registered, ended) = (other.registered?, other.settled().unwrap_or(i64::MIN));
@@ -89,6 +101,6 @@ fn wrong_beside(piece: &Piece, other: &Task) -> Option<&'static str> {
     let begins = other
         .runs
         .iter()
-        .any(|run| late(run.begin) && !run.was_held_up());
+        .any(|run| late(run.begin) && !run.was_held_up() && !was_claimed_by(other, run, replaced));
     (is_before && begins).then_some("a task begins after it was replaced")
 }
