@@ -273,3 +273,26 @@ async fn a_retry_that_is_due_reads_enqueued() {
     }
     assert_eq!(claimed(&site).await["attempt"], 2);
 }
+
+/// Nobody asks for tasks of the callback, so the message is never taken.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_lost_counts_as_waiting_until_it_is_taken() {
+    let site = site().await;
+    let asked = json!({"callback": "work", "claim_timeout": "10s", "heartbeat_timeout": "5s"});
+    register(&site, asked).await;
+    assert_eq!(claimed(&site).await["attempt"], 1);
+    let waiting = async || {
+        let stats = site.get("/v1/stats").await.ok();
+        stats["unclaimed"]["tasks"].as_u64().unwrap()
+    };
+    site.world.pass(SECOND * 4).await;
+    assert_eq!(waiting().await, 0, "it runs");
+    site.world.pass(SECOND * 30).await;
+    for _ in 0..30 {
+        site.world.pass(SECOND * 4).await;
+        assert_eq!(waiting().await, 1);
+    }
+    assert_eq!(claimed(&site).await["attempt"], 2);
+    site.world.pass(SECOND * 4).await;
+    assert_eq!(waiting().await, 0, "it runs again");
+}
