@@ -274,6 +274,48 @@ async fn a_retry_that_is_due_reads_enqueued() {
     assert_eq!(claimed(&site).await["attempt"], 2);
 }
 
+#[tokio::test(start_paused = true)]
+async fn problems_of_items_name_the_trace_of_their_request() {
+    let site = site().await;
+    let id = "x";
+    for (path, body) in [
+        ("/v1/tasks:batchCreate", json!({"tasks": [{}, {"id": 7}]})),
+        (
+            "/v1/tasks:batchCancel",
+            json!({"ids": [id, super::task_id()]}),
+        ),
+        ("/v1/dead-letters/redrive", json!({"ids": [id, id]})),
+        (
+            "/v1/worker/claim",
+            json!({"worker": "w", "messages": [{}, {}]}),
+        ),
+        (
+            "/v1/worker/heartbeat",
+            json!({"worker": "w", "tasks": [{}, {}]}),
+        ),
+        (
+            "/v1/worker/settle",
+            json!({"worker": "w", "tasks": [{}, {}]}),
+        ),
+    ] {
+        let answer = site.post(path, body.to_string()).await.ok();
+        let trace = |item: usize| answer["results"][item]["error"]["trace_id"].clone();
+        let length = trace(0).as_str().map(str::len);
+        assert_eq!(length, Some(32), "{path}: {answer}");
+        assert_eq!(trace(0), trace(1), "{path}: {answer}");
+        let given = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let mut traced = super::request(axum::http::Method::POST, path, body.to_string());
+        let parent = format!("00-{given}-00f067aa0ba902b7-01");
+        let parent = parent.parse().unwrap();
+        traced.headers_mut().insert("traceparent", parent);
+        let answer = site.send(traced).await.ok();
+        assert_eq!(
+            answer["results"][1]["error"]["trace_id"], given,
+            "{path}: {answer}"
+        );
+    }
+}
+
 /// Nobody asks for tasks of the callback, so the message is never taken.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_lost_counts_as_waiting_until_it_is_taken() {
