@@ -316,7 +316,7 @@ async fn problems_of_items_name_the_trace_of_their_request() {
     }
 }
 
-/// Nobody asks for tasks of the callback, so the message is never taken.
+/// No worker asks for tasks of the callback, so the message is never taken.
 #[tokio::test(start_paused = true)]
 async fn a_task_that_was_lost_counts_as_waiting_until_it_is_taken() {
     let site = site().await;

@@ -226,7 +226,6 @@ impl Changer {
         let place = place::announce_one(&self.ctx, spec, dispatch).await?;
         let put = self.put_entry(dispatch, spec).await?;
         let place = place::open_still(&self.ctx, place).await?;
-        let near = matches!(put, Put::Near(_));
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             if stage_of(row) != planned {
                 return Err(Refusal::Stale);
@@ -247,7 +246,7 @@ impl Changer {
                 Ok(Some((RescheduleOutcome::Rescheduled, view)))
             }
             Moved::Refused(refusal, row) => {
-                if !near {
+                if !matches!(put, Put::Near(_)) {
                     self.take_back(dispatch, spec, row.as_deref()).await;
                 }
                 place::withdraw(&self.ctx, place).await;
