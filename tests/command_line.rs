@@ -7,6 +7,7 @@ mod export;
 mod jobs;
 mod schedules;
 mod settings;
+mod usage;
 
 use std::{
     io::Write as _,

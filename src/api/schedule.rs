@@ -381,6 +381,9 @@ pub struct PreviewResponse {
     pub time_zone_version: String,
     /// The times, the first one first. Jitter is not in them.
     pub run_times: Vec<RunTime>,
+    /// The same times in the zone alone, as a schedule shows them.
+    #[serde(default)]
+    pub next_run_times: Vec<String>,
 }
 
 /// The cause of a run.

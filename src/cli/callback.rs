@@ -223,7 +223,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             let SetArgs { of, .. } = &*args;
             let configuration = args.configuration()?;
             let set = of.client()?.set_callback(&of.name, &configuration).await;
-            of.print(&set.map_err(by_flags)?)?;
+            let set = match args.file {
+                // A file has fields, and no flags.
+                Some(_) => set?,
+                None => set.map_err(by_flags)?,
+            };
+            of.print(&set)?;
         }
         Command::Delete(of) => {
             of.client()?.delete_callback(&of.name).await?;

@@ -1,7 +1,7 @@
 //! The crontab reader turns the lines of a crontab file into schedules for `tickwheel schedule import`.
 //!
 //! It knows comments, `CRON_TZ=` and other variables, names such as `@daily`, and the user of a system crontab. A line that
-//! cannot be used is told by its number, and the others are used.
+//! cannot be used is told by its number.
 
 use std::{
     io::{self, Read as _},

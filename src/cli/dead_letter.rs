@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 
 use super::{
@@ -70,9 +70,10 @@ pub(super) struct Groups {
 
 /// `tickwheel dead-letter redrive`.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("dead").args(["ids", "callback", "error"]).required(true).multiple(true)))]
 pub(super) struct Redrive {
     /// Ids of dead tasks; or give --callback or --error.
-    #[arg(value_name = "ID", conflicts_with_all = ["callback", "error"], required_unless_present_any = ["callback", "error"])]
+    #[arg(value_name = "ID", conflicts_with_all = ["callback", "error"])]
     ids: Vec<TaskId>,
     #[command(flatten)]
     filter: FilterArgs,

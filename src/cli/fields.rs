@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from.
-const FLAGS: [(&str, &str); 71] = [
+const FLAGS: [(&str, &str); 72] = [
     ("/callback", "--callback"),
     ("/kafka/topic", "--topic"),
     ("/http/url", "--http"),
@@ -63,6 +63,7 @@ const FLAGS: [(&str, &str); 71] = [
     ("/filter", "--filter"),
     ("/rate_per_second", "--rate"),
     ("?callback", "--callback"),
+    ("?key", "--key"),
     ("?start_time_from", "--from"),
     ("?start_time_to", "--to"),
     ("/cron", "--cron"),

@@ -89,6 +89,10 @@ enum Bound {
 pub(super) struct Command {
     #[command(flatten)]
     filter: FilterArgs,
+    /// The task that this key of --callback names: the live one, or the last. It is also found long after it has ended.
+    #[arg(long, value_name = "TEXT", requires = "callback", conflicts_with_all = ["collection", "labels", "error", "state",
+        "roots", "schedule", "from", "to", "limit", "internal"])]
+    key: Option<String>,
     /// Stop after this many tasks.
     #[arg(long, value_name = "COUNT")]
     limit: Option<usize>,
@@ -182,10 +186,14 @@ impl FilterArgs {
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let Command {
         filter,
+        key,
         limit,
         internal,
         client,
     } = command;
+    if let Some(key) = key {
+        return by_key(filter.callback.as_deref(), &key, &client).await;
+    }
     let ends = filter.has_end();
     let limit = limit.unwrap_or(usize::MAX);
     let page_size = limit.clamp(1, LIST_TASKS_MAX);
@@ -217,6 +225,20 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         };
         writeln!(std::io::stderr(), "{more}").unwrap_or_default();
     }
+    Ok(Exit::Ok)
+}
+
+/// Prints the task that a key names, if any.
+async fn by_key(callback: Option<&str>, key: &str, of: &ClientArgs) -> Result<Exit, Failure> {
+    let callback = callback.unwrap_or_default();
+    let task = of.connect()?.get_by_key(callback, key).await;
+    let task = task.map_err(by_flags)?;
+    let mut rows = TaskRows::new(of.print.output);
+    let mut out = std::io::stdout().lock();
+    if let Some(task) = &task {
+        rows.row(&mut out, task)?;
+    }
+    rows.end(&mut out)?;
     Ok(Exit::Ok)
 }
 

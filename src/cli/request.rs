@@ -7,7 +7,7 @@ use std::{
 };
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
@@ -25,14 +25,10 @@ use crate::{
 
 /// A task to register.
 #[derive(Debug, Clone, Default, Args)]
+#[command(group(ArgGroup::new("target").args(["callback", "http", "topic"]).required(true).multiple(true)))]
 pub(super) struct RegisterArgs {
     /// Callback that executes it.
-    #[arg(
-        long,
-        value_name = "NAME",
-        required_unless_present_any = ["topic", "http"],
-        conflicts_with = "topic"
-    )]
+    #[arg(long, value_name = "NAME", conflicts_with = "topic")]
     callback: Option<String>,
     /// URL that its payload is sent to by the service, by the rules of --callback or of `http:` and the host.
     #[arg(long, value_name = "URL", conflicts_with = "topic")]

@@ -13,7 +13,7 @@ use super::{
     crontab::{self, Line},
     dead_letter::Printer,
     fields::by_flags,
-    output::json,
+    output::{counted, json},
     schedule_set::{Of, SetArgs},
     schedule_transfer::{RestoreArgs, export, restore},
 };
@@ -63,7 +63,7 @@ pub(super) enum Command {
     Preview(PreviewArgs),
     /// List the runs of a schedule, the newest first.
     Runs(RunsArgs),
-    /// Make a schedule of each line of a crontab file.
+    /// Make a schedule of each line of a crontab file, or none if a line cannot be used.
     #[command(visible_alias = "import-crontab", after_help = IMPORT_EXAMPLES)]
     Import(Box<ImportArgs>),
     /// Print all schedules as JSON, one a line; `restore` sets them again.
@@ -165,7 +165,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Set(set) => {
             let request = set.request()?;
             let answer = set.of.client()?.set_schedule(&set.of.name, &request).await;
-            set.of.told(&answer.map_err(by_flags)?)?;
+            let answer = match set.file {
+                // A file has fields, and no flags.
+                Some(_) => answer?,
+                None => answer.map_err(by_flags)?,
+            };
+            set.of.told(&answer)?;
         }
         Command::Delete(of) => of.client()?.delete_schedule(&of.name).await?,
         Command::Pause(PauseArgs { of, reason, who }) => {
@@ -334,17 +339,57 @@ fn table(out: &mut impl io::Write, preview: &PreviewResponse) -> io::Result<()> 
     Ok(())
 }
 
-/// Makes a schedule of each line. A line that is refused fails alone.
+/// A line of a crontab that the service would take.
+struct Checked {
+    number: usize,
+    name: String,
+    command: String,
+    request: ScheduleRequest,
+    description: String,
+}
+
+/// Makes a schedule of each line, or none if a line cannot be used: the names have the numbers of the lines, so a file that is
+/// corrected and imported again would set some schedules twice.
 async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let text = crontab::text(&args.file)?;
     let client = args.client.connect()?;
-    let mut failed = 0;
+    let (lines, wrong) = checked(&client, &text, args).await?;
+    if wrong > 0 && !args.dry_run {
+        let lines = counted(wrong, "line");
+        let why = format!("{lines} cannot be used, and nothing was stored: correct or remove them");
+        return Err(Failure::usage(why));
+    }
     let mut out = io::stdout().lock();
-    for line in crontab::lines(&text, args.system) {
+    for line in lines {
+        let name = &line.name;
+        if !args.dry_run {
+            let set = client.set_schedule(name, &line.request).await;
+            set.map_err(|error| {
+                let failure = Failure::from(error);
+                let text = format!(
+                    "line {}: {}; the lines above are stored",
+                    line.number, failure.text
+                );
+                Failure { text, ..failure }
+            })?;
+        }
+        writeln!(out, "{name}  {}  {}", line.description, line.command)?;
+    }
+    Ok(if wrong == 0 { Exit::Ok } else { Exit::Usage })
+}
+
+/// Checks all lines. Returns those that the service would take, and how many others there are, of which each is told.
+async fn checked(
+    client: &Client,
+    text: &str,
+    args: &ImportArgs,
+) -> Result<(Vec<Checked>, u64), Failure> {
+    let (mut lines, mut wrong) = (Vec::new(), 0);
+    for line in crontab::lines(text, args.system) {
         let (number, entry) = match line {
             Line::Entry { number, entry } => (number, entry),
             Line::Wrong { number, why } => {
-                failed += 1;
+                wrong += 1;
                 eprintln_line(number, &why);
                 continue;
             }
@@ -352,23 +397,22 @@ async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
         let name = format!("{}-{number}", args.prefix);
         let zone = entry.zone.clone().or_else(|| args.time_zone.clone());
         let request = entry.request(&args.callback, zone)?;
-        let said = if args.dry_run {
-            let checked = client.check_schedule(&name, &request, 1).await;
-            checked.map(|preview| preview.description)
-        } else {
-            let set = client.set_schedule(&name, &request).await;
-            set.map(|schedule| schedule.description)
-        };
-        match said {
-            Ok(description) => writeln!(out, "{name}  {description}  {}", entry.command)?,
+        match client.check_schedule(&name, &request, 1).await {
+            Ok(preview) => lines.push(Checked {
+                number,
+                name,
+                command: entry.command,
+                request,
+                description: preview.description,
+            }),
             Err(error @ crate::client::Error::Refused { .. }) => {
-                failed += 1;
+                wrong += 1;
                 eprintln_line(number, &error.to_string());
             }
             Err(error) => return Err(error.into()),
         }
     }
-    Ok(if failed == 0 { Exit::Ok } else { Exit::Usage })
+    Ok((lines, wrong))
 }
 
 fn eprintln_line(number: usize, why: &str) {

@@ -50,7 +50,7 @@ pub(super) struct SetArgs {
     /// be used.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["cron", "every", "time_zone", "start", "end", "limit", "jitter",
         "overlap", "missed", "catch_up_window", "pause_on_failure", "note", "paused", "task"])]
-    file: Option<PathBuf>,
+    pub(super) file: Option<PathBuf>,
     /// Cron expression; may be given several times.
     #[arg(long, value_name = "EXPRESSION")]
     cron: Vec<String>,

@@ -38,6 +38,7 @@ const REGISTER_EXAMPLES: &str = "Examples:
 
 const LIST_EXAMPLES: &str = "Examples:
   tickwheel task list --callback send_email --state retrying
+  tickwheel task list --callback send_email --key reset-7
   tickwheel task list --from 1h --to 2h -o jsonl | jq -r .id";
 
 const IMPORT_EXAMPLES: &str = "Examples:

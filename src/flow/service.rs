@@ -456,6 +456,20 @@ impl Service {
         })
     }
 
+    /// Tells whether a callback has a task that has not ended, as far as one page of a list finds one.
+    ///
+    /// # Errors
+    /// When the store is away, or too many lists are read already.
+    pub async fn has_task_ahead(&self, callback: &str) -> Result<bool, Fault> {
+        let filter = Filter {
+            callback: Some(callback.to_owned()),
+            pending: true,
+            ..Filter::default()
+        };
+        let page = self.lister.list(&filter, None, 1).await?;
+        Ok(!page.tasks.is_empty())
+    }
+
     /// Looks at the whole; what was seen within the last seconds is shown again.
     ///
     /// # Errors

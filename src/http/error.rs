@@ -8,6 +8,7 @@ use axum::{
 };
 
 pub use super::code::Code;
+use super::trace;
 use crate::{
     api::problem::{FieldError, PROBLEM_JSON, Problem},
     flow::api::TaskView,
@@ -123,6 +124,22 @@ impl Error {
             errors: self.errors.clone(),
             existing: self.existing.map(|id| id.to_string()),
             trace_id: None,
+        }
+    }
+
+    /// Returns the problem document of one item of a request, with the id under which logs know the request.
+    #[must_use]
+    pub(super) fn problem_of_item(&self) -> Problem {
+        let trace_id = trace::current_id();
+        let (code, detail) = (self.code.name(), &self.detail);
+        if self.code == Code::Internal {
+            tracing::warn!(trace_id, code, detail, "an item of a request failed");
+        } else {
+            tracing::debug!(trace_id, code, detail, "an item of a request was refused");
+        }
+        Problem {
+            trace_id,
+            ..self.problem()
         }
     }
 

@@ -21,6 +21,7 @@ mod hosts;
 mod limit;
 mod page;
 pub mod server;
+mod trace;
 
 use std::{fmt, ops::Deref, sync::Arc};
 

@@ -20,6 +20,13 @@ const _: () = assert!(EPOCH_CHANGES_MAX * (RECORD_KEY_BYTES_MAX + 32) < RECORD_V
 /// Records of a page of a list: a page of the largest values is 5 MB.
 pub const RECORDS_PAGE_MAX: usize = 100;
 
+/// Reads by which one page of callbacks is filled: those that were deleted lately are passed over, and a page may have none of
+/// the others.
+pub const CALLBACK_LIST_READS_MAX: usize = 10;
+
+/// Callbacks that each of these reads asks for at least: a small page behind some that were deleted needs few reads.
+pub const CALLBACKS_AHEAD: usize = 16;
+
 /// Longest name of a partition of the index: a callback and a collection of 128 characters, of up to four bytes each, and some
 /// numbers.
 pub const INDEX_PARTITION_BYTES_MAX: usize = 2048;

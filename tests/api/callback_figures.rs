@@ -77,6 +77,24 @@ async fn a_callback_that_nothing_is_set_for_shows_what_is_going_on() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_callback_that_nothing_is_set_for_is_known_by_its_tasks_of_later() {
+    let site = ready().await;
+    let other = json!({"callback": "other", "delay": "10m"});
+    site.registered(other).await;
+    assert_eq!(site.get(PATH).await.status, 404);
+    let later = json!({"callback": "send_email", "delay": "20m"});
+    let id = site.registered(later).await["id"].clone();
+    let callback = site.get(PATH).await.ok();
+    assert_eq!(
+        (&callback["name"], &callback["ready"]),
+        (&json!("send_email"), &json!(0))
+    );
+    let id = id.as_str().unwrap();
+    site.post(&format!("/v1/tasks/{id}/cancel"), "{}").await;
+    assert_eq!(site.get(PATH).await.status, 404, "none is left");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_callback_counts_tasks_that_wait_for_a_retry_that_are_held_and_that_are_dead() {
     let site = ready().await;
     site.put(PATH, &json!({})).await;

@@ -314,6 +314,45 @@ async fn a_list_comes_in_pages() {
         let problem = site.get(&format!("/v1/callbacks?{query}")).await.problem();
         assert_eq!(problem.status, 400, "{query}");
     }
+    for path in ["/v1/callbacks", "/v1/schedules", "/v1/tasks", "/v1/jobs"] {
+        let problem = site.get(&format!("{path}?page_size=0")).await.problem();
+        let detail = &problem.errors[0].detail;
+        let range = "`0` is not a whole number from 1 to 1";
+        assert!(
+            detail.starts_with(range) && detail.ends_with('0'),
+            "{path}: {detail}"
+        );
+    }
+}
+
+/// Of a callback whose gate was closed something is left for a while, so that all nodes release what it held.
+#[tokio::test(start_paused = true)]
+async fn what_is_left_of_deleted_callbacks_takes_no_room_of_a_page() {
+    let site = ready().await;
+    for number in 10..60 {
+        let path = format!("/v1/callbacks/c{number}");
+        assert_eq!(site.put(&path, &json!({})).await.status, 201);
+        if [40, 50, 59].contains(&number) {
+            continue;
+        }
+        for gate in [r#"{"gate":"paused"}"#, r#"{"gate":"open"}"#] {
+            site.post(&format!("{path}/gate"), gate).await.ok();
+        }
+        assert_eq!(site.delete(&path).await.status, 204);
+    }
+    let (mut names, mut token) = (Vec::new(), String::new());
+    for _ in 0..3 {
+        let path = format!("/v1/callbacks?page_size=1&page_token={token}");
+        let page = site.get(&path).await.ok();
+        assert_eq!(page["callbacks"].as_array().unwrap().len(), 1, "{page}");
+        names.push(page["callbacks"][0]["name"].clone());
+        let next = page["next_page_token"].as_str();
+        token = next.unwrap_or_default().to_owned();
+    }
+    assert_eq!(names, ["c40", "c50", "c59"]);
+    assert_eq!(token, "", "the last page is the last");
+    let whole = site.get("/v1/callbacks?page_size=2").await.ok();
+    assert_eq!(whole["callbacks"].as_array().unwrap().len(), 2, "{whole}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -181,3 +181,160 @@ async fn a_task_is_found_by_its_id_in_a_tick_that_is_longer_than_its_claim_timeo
         assert_eq!(read(&site, &task).await["state"], "scheduled");
     }
 }
+
+async fn listed(site: &Site, query: &str) -> Vec<Value> {
+    let page = site.get(&format!("/v1/tasks?{query}")).await.ok();
+    let tasks = page["tasks"].as_array().unwrap().iter();
+    tasks.map(|task| task["state"].clone()).collect()
+}
+
+async fn changed(site: &Site, task: &Value, verb: &str, body: &Value) -> Value {
+    let path = format!("/v1/tasks/{}/{verb}", task["id"].as_str().unwrap());
+    site.post(&path, body.to_string()).await.ok()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_of_no_more_use_is_listed_as_it_reads_and_is_not_moved() {
+    let site = site().await;
+    let retry = json!({"initial": "10m", "factor": 1, "max": "10m", "jitter": "none"});
+    let asked = json!({"callback": "work", "expire_after": "5s", "retry": retry});
+    let failed = register(&site, asked.clone()).await;
+    let attempt = claimed(&site).await;
+    assert_eq!(settled(&site, &attempt, "retry").await["status"], "ok");
+    let fresh = register(&site, asked).await;
+    site.world.pass(SECOND * 6).await;
+    for task in [&failed, &fresh] {
+        assert_eq!(read(&site, task).await["state"], "expired", "{task}");
+        for (verb, body) in [("reschedule", json!({"delay": "1h"})), ("run", json!({}))] {
+            let answer = changed(&site, task, verb, &body).await;
+            assert_eq!(answer["outcome"], "too_late", "{answer}");
+            assert_eq!(answer["task"]["state"], "expired", "{answer}");
+            assert_eq!(answer["reason"], "it has ended: it is expired", "{answer}");
+        }
+    }
+    assert_eq!(listed(&site, "callback=work").await, ["expired", "expired"]);
+    for waits in ["enqueued", "retrying"] {
+        let found = listed(&site, &format!("callback=work&state={waits}")).await;
+        assert_eq!(found, [""; 0], "{waits}");
+    }
+    site.world.pass(SECOND * 90).await;
+    assert_eq!(read(&site, &fresh).await["state"], "expired");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_answer_of_a_change_shows_a_running_task_as_it_reads() {
+    let site = site().await;
+    let task = register(&site, json!({"callback": "work"})).await;
+    let attempt = claimed(&site).await;
+    let beat = json!({"id": attempt["id"], "attempt": 1, "progress": "half"});
+    let beat = json!({"worker": "w", "tasks": [beat]}).to_string();
+    site.post("/v1/worker/heartbeat", beat).await.ok();
+    let is_shown = |answer: &Value, outcome: &str| {
+        assert_eq!(answer["outcome"], outcome, "{answer}");
+        assert_eq!(answer["task"]["state"], "processing", "{answer}");
+        assert_eq!(answer["task"]["progress"], "half", "{answer}");
+    };
+    let delay = json!({"delay": "1h"});
+    is_shown(
+        &changed(&site, &task, "reschedule", &delay).await,
+        "too_late",
+    );
+    is_shown(&changed(&site, &task, "run", &json!({})).await, "too_late");
+    // The tag of a read holds as long as the task reads like that.
+    let path = format!("/v1/tasks/{}", task["id"].as_str().unwrap());
+    let tag = site.get(&path).await.header("etag").to_owned();
+    let mut moves = super::request(
+        axum::http::Method::POST,
+        &format!("{path}/reschedule"),
+        delay.to_string(),
+    );
+    moves.headers_mut().insert("if-match", tag.parse().unwrap());
+    is_shown(&site.send(moves).await.ok(), "too_late");
+    for _ in 0..2 {
+        let answer = changed(&site, &task, "cancel", &json!({})).await;
+        is_shown(&answer, "cancel_requested");
+    }
+    let batch = json!({"ids": [task["id"]]}).to_string();
+    let batch = site.post("/v1/tasks:batchCancel", batch).await.ok();
+    is_shown(&batch["results"][0], "cancel_requested");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_reads_enqueued() {
+    let site = site().await;
+    let retry = json!({"initial": "10s", "factor": 1, "max": "10s", "jitter": "none"});
+    let task = register(&site, json!({"callback": "work", "retry": retry})).await;
+    let attempt = claimed(&site).await;
+    assert_eq!(settled(&site, &attempt, "retry").await["status"], "ok");
+    for (state, wait) in [("retrying", 5), ("retrying", 8), ("enqueued", 0)] {
+        assert_eq!(read(&site, &task).await["state"], state);
+        assert_eq!(listed(&site, "callback=work").await, [state]);
+        site.world.pass(SECOND * wait).await;
+    }
+    assert_eq!(claimed(&site).await["attempt"], 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn problems_of_items_name_the_trace_of_their_request() {
+    let site = site().await;
+    let id = "x";
+    for (path, body) in [
+        ("/v1/tasks:batchCreate", json!({"tasks": [{}, {"id": 7}]})),
+        (
+            "/v1/tasks:batchCancel",
+            json!({"ids": [id, super::task_id()]}),
+        ),
+        ("/v1/dead-letters/redrive", json!({"ids": [id, id]})),
+        (
+            "/v1/worker/claim",
+            json!({"worker": "w", "messages": [{}, {}]}),
+        ),
+        (
+            "/v1/worker/heartbeat",
+            json!({"worker": "w", "tasks": [{}, {}]}),
+        ),
+        (
+            "/v1/worker/settle",
+            json!({"worker": "w", "tasks": [{}, {}]}),
+        ),
+    ] {
+        let answer = site.post(path, body.to_string()).await.ok();
+        let trace = |item: usize| answer["results"][item]["error"]["trace_id"].clone();
+        let length = trace(0).as_str().map(str::len);
+        assert_eq!(length, Some(32), "{path}: {answer}");
+        assert_eq!(trace(0), trace(1), "{path}: {answer}");
+        let given = "4bf92f3577b34da6a3ce929d0e0e4736";
+        let mut traced = super::request(axum::http::Method::POST, path, body.to_string());
+        let parent = format!("00-{given}-00f067aa0ba902b7-01");
+        let parent = parent.parse().unwrap();
+        traced.headers_mut().insert("traceparent", parent);
+        let answer = site.send(traced).await.ok();
+        assert_eq!(
+            answer["results"][1]["error"]["trace_id"], given,
+            "{path}: {answer}"
+        );
+    }
+}
+
+/// No worker asks for tasks of the callback, so the message is never taken.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_was_lost_counts_as_waiting_until_it_is_taken() {
+    let site = site().await;
+    let asked = json!({"callback": "work", "claim_timeout": "10s", "heartbeat_timeout": "5s"});
+    register(&site, asked).await;
+    assert_eq!(claimed(&site).await["attempt"], 1);
+    let waiting = async || {
+        let stats = site.get("/v1/stats").await.ok();
+        stats["unclaimed"]["tasks"].as_u64().unwrap()
+    };
+    site.world.pass(SECOND * 4).await;
+    assert_eq!(waiting().await, 0, "it runs");
+    site.world.pass(SECOND * 30).await;
+    for _ in 0..30 {
+        site.world.pass(SECOND * 4).await;
+        assert_eq!(waiting().await, 1);
+    }
+    assert_eq!(claimed(&site).await["attempt"], 2);
+    site.world.pass(SECOND * 4).await;
+    assert_eq!(waiting().await, 0, "it runs again");
+}

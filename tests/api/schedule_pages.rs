@@ -36,6 +36,8 @@ async fn times_are_shown_in_words_in_the_zone_and_in_utc() {
             .collect()
     };
     let shown = times(&preview);
+    let local: Vec<&String> = shown.iter().map(|(local, _)| local).collect();
+    assert_eq!(preview["next_run_times"], json!(local), "as of a schedule");
     assert_eq!(
         shown[0],
         (

@@ -128,6 +128,16 @@ async fn a_change_withdraws_the_runs_to_come_and_a_pause_starts_none() {
         again["pause"]["reason"], "holidays",
         "it was paused already"
     );
+    let since = paused["pause"]["since"].clone();
+    let body = json!({"reason": "the holidays are longer", "who": "bob"}).to_string();
+    let longer = site.post("/v1/schedules/ping/pause", body).await.ok();
+    assert_eq!(
+        longer["pause"],
+        json!({"reason": "the holidays are longer", "who": "bob", "since": since})
+    );
+    let read = site.get("/v1/schedules/ping").await.ok();
+    assert_eq!(read["pause"], longer["pause"]);
+    assert_eq!(read["generation"], paused["generation"]);
     let resumed = site.post("/v1/schedules/ping/resume", "").await.ok();
     assert_eq!(
         (&resumed["state"], &resumed["runs_missed"]),

@@ -56,6 +56,31 @@ async fn a_callback_is_configured_shown_copied_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn mistakes_in_a_file_are_named_by_their_fields() {
+    let site = Site::start().await;
+    let set = ["callback", "set", "mail"];
+    let file = r#"{"max_attempts": 0, "rate": {"per_second": -1}}"#;
+    let by_file = run(&site.url, &[&set[..], &["--file", "-"]].concat(), file).await;
+    let said = err(&by_file);
+    assert_eq!(by_file.status.code(), Some(2), "{said}");
+    assert!(
+        said.contains("/max_attempts") && !said.contains("--"),
+        "{said}"
+    );
+    let by_flags = run(
+        &site.url,
+        &[&set[..], &["--max-attempts", "0"]].concat(),
+        "",
+    )
+    .await;
+    assert!(
+        err(&by_flags).contains("--max-attempts"),
+        "{}",
+        err(&by_flags)
+    );
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_callback_is_paused_dropped_and_resumed() {
     let site = Site::start().await;
     let gate = async |arguments: &str| {

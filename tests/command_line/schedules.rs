@@ -160,7 +160,18 @@ async fn each_line_of_a_crontab_becomes_a_schedule() {
     );
     let listed = out(&run(&site.url, &["schedule", "list", "-o", "jsonl"], "").await);
     assert!(listed.trim().is_empty(), "{listed}");
-    run(&site.url, &words, file).await;
+    let refused = run(&site.url, &words, file).await;
+    assert_eq!(refused.status.code(), Some(2), "{}", out(&refused));
+    assert!(
+        err(&refused).contains("2 lines cannot be used, and nothing was stored"),
+        "{}",
+        err(&refused)
+    );
+    let listed = out(&run(&site.url, &["schedule", "list", "-o", "jsonl"], "").await);
+    assert!(listed.trim().is_empty(), "{listed}");
+    let good: String = file.split_inclusive('\n').take(3).collect();
+    let stored = run(&site.url, &words, good).await;
+    assert_eq!(stored.status.code(), Some(0), "{}", err(&stored));
     let get = out(&run(
         &site.url,
         &["schedule", "get", "crontab-3", "-o", "jsonl"],

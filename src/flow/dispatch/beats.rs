@@ -1,10 +1,14 @@
-//! The heartbeats are read here for looks: a worker lives as long as its last sign of life says.
+//! The heartbeats are read here for looks and for figures: a worker lives as long as its last sign of life says.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::{
     flow::{api::Fault, context::Context},
-    model::ids::TaskId,
+    model::{
+        ids::TaskId,
+        state::{State, TaskRow},
+        time::Millis,
+    },
     store::Heartbeat,
 };
 
@@ -36,4 +40,27 @@ pub(super) async fn read(
         beats.extend(beat.map(|beat| (*id, beat)));
     }
     Ok(beats)
+}
+
+/// Returns which tasks of these rows have lost their worker. Nothing is known while the store is away: then there are none.
+pub(super) async fn lost<'a>(
+    ctx: &Context,
+    rows: impl Iterator<Item = &'a TaskRow>,
+    now: Millis,
+) -> HashSet<TaskId> {
+    // A heartbeat makes a lease longer, never shorter.
+    let over = rows.filter(|row| row.state == State::Claimed && row.alive_until(None) <= now);
+    let over: Vec<&TaskRow> = over.collect();
+    if over.is_empty() {
+        return HashSet::new();
+    }
+    let attempts: Vec<(TaskId, u32)> = over.iter().map(|row| (row.id, row.attempt)).collect();
+    let Ok(beats) = read(ctx, &attempts).await else {
+        return HashSet::new();
+    };
+    let is_lost = |row: &&&TaskRow| {
+        let beat = beats.get(&row.id).map(|beat| beat.at);
+        row.alive_until(ctx.sign_of_life(beat)) <= now
+    };
+    over.iter().filter(is_lost).map(|row| row.id).collect()
 }

@@ -121,10 +121,11 @@ impl Looker {
         let grid = |look: &Entry| Grid::of(look.key.id, self.ctx.shape());
         let gated = hold_gated(&gates, grid, looks, &mut decisions, &known.rows, now);
         let behind = hold_behind(&self.turn_keeper, grid, looks, &mut decisions, now).await;
-        hold_queued(&self.ctx, looks, &mut decisions).await;
+        // A task that is to be published waits for a worker, also while the message before is still in the queue.
         self.note_demand(looks, &decisions, &known.rows, now);
         // They wait for their gates or turns, and for no worker.
         self.note_held(&gated, behind);
+        hold_queued(&self.ctx, looks, &mut decisions).await;
         finish::keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
         self.keys.keep_all(tasks, now).await;

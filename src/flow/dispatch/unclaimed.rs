@@ -15,7 +15,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::retrying::Retrying;
+use super::{beats, retrying::Retrying};
 use crate::{
     flow::{context::Context, labels},
     limits,
@@ -264,6 +264,8 @@ impl Demand {
             return;
         }
         let rows = self.ctx.store.tasks_each(&ids, Freshness::Quorum).await;
+        let read = rows.iter().filter_map(|row| row.as_ref().ok()?.as_ref());
+        let lost = beats::lost(&self.ctx, read, now).await;
         let mut known = self.lock();
         for (id, row) in ids.iter().zip(rows) {
             let row = match row {
@@ -276,9 +278,9 @@ impl Demand {
                 // A read that fails is made the next time.
                 Err(_) => continue,
             };
-            // One whose worker was lost is found by its look: a row alone does not tell.
             let waits = row.is_none_or(|row| {
-                matches!(row.state, State::New | State::Retrying) && row.next <= now
+                let waits = matches!(row.state, State::New | State::Retrying);
+                waits && row.next <= now || lost.contains(id)
             });
             match known.tasks.get_mut(id) {
                 Some(one) if waits => one.seen = now,

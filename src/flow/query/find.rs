@@ -30,7 +30,7 @@ use crate::{
         task::{Body, Spec},
         time::Millis,
     },
-    store::{self, Freshness},
+    store::{self, Freshness, Heartbeat},
 };
 
 /// Ticks, from the distance of a backup on, in which the backup entry of a near `kafka` task may lie.
@@ -322,18 +322,36 @@ impl Finder {
     }
 
     async fn of_row(&self, row: TaskRow) -> Result<Option<TaskView>, Fault> {
-        let heartbeat = if row.state == State::Claimed {
-            let attempt = [(row.id, row.attempt)];
-            match self.ctx.store.heartbeats_each(&attempt).await.pop() {
-                // It is shown without its progress.
-                Some(Err(error)) if error.is_of_a_row() => None,
-                beat => beat.transpose()?.flatten(),
-            }
-        } else {
-            None
-        };
+        let heartbeat = self.heartbeat(&row).await?;
         let now = self.ctx.now();
         Ok((!is_hidden(&row, now)).then(|| view_of_attempt(row, heartbeat, now)))
+    }
+
+    /// Returns the task of a row as a read by its id shows it, for the answer of a change.
+    pub(in crate::flow) async fn shown(&self, row: TaskRow) -> TaskView {
+        let heartbeat = self.heartbeat(&row).await;
+        let now = self.ctx.now();
+        match heartbeat {
+            Ok(heartbeat) => view_of_attempt(row, heartbeat, now),
+            // The change stands, and its answer says more than a fault would.
+            Err(error) => {
+                tracing::debug!(task = %row.id, %error, "shown without its heartbeat");
+                view_of_row(row, None, now)
+            }
+        }
+    }
+
+    /// Reads the last sign of life of the attempt that a row says is running.
+    async fn heartbeat(&self, row: &TaskRow) -> Result<Option<Heartbeat>, store::Error> {
+        if row.state != State::Claimed {
+            return Ok(None);
+        }
+        let attempt = [(row.id, row.attempt)];
+        match self.ctx.store.heartbeats_each(&attempt).await.pop() {
+            // It is shown without its progress.
+            Some(Err(error)) if error.is_of_a_row() => Ok(None),
+            beat => Ok(beat.transpose()?.flatten()),
+        }
     }
 
     async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {

@@ -130,10 +130,8 @@ pub(in crate::flow) fn view_of_row(
         State::New => VisibleState::Scheduled,
         State::Claimed if heartbeat.is_some() => VisibleState::Processing,
         State::Claimed => VisibleState::Claimed,
+        State::Retrying if now >= row.next => VisibleState::Enqueued,
         // Nothing has failed: it waits for a time again, as at first.
-        State::Retrying if attempts::was_given_back(&row) && now >= row.next => {
-            VisibleState::Enqueued
-        }
         State::Retrying if attempts::was_given_back(&row) => VisibleState::Scheduled,
         State::Retrying => VisibleState::Retrying,
         State::Succeeded => VisibleState::Succeeded,

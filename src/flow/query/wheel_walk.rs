@@ -9,7 +9,7 @@ use futures_util::{StreamExt, TryStreamExt, stream};
 use super::{
     filed::States,
     filter::Filter,
-    find::{is_hidden, is_told_by, view_of_attempt, view_of_entry},
+    find::{as_expired, is_hidden, is_told_by, view_of_attempt, view_of_entry},
     page::{Cursor, Found},
 };
 use crate::{
@@ -157,7 +157,10 @@ impl<'a> WheelWalk<'a> {
             let view = match rows.get(&id) {
                 Some(row) if is_hidden(row, now) || comes_later(row) => return None,
                 Some(row) => view_of_attempt(row.clone(), beats.get(&id).cloned(), now),
-                None => view_of_entry(&entry, has_fired(&entry, &self.clocks, now)),
+                None => {
+                    let fired = has_fired(&entry, &self.clocks, now);
+                    as_expired(view_of_entry(&entry, fired), now)
+                }
             };
             Some((entry.key, view))
         };

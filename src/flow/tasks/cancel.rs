@@ -315,11 +315,9 @@ impl Canceller {
             let view = unwritten_view(id, &spec, id.first_start());
             return Ok((CancelOutcome::Cancelled, view, None));
         }
-        let moved = self.mover.apply(id, row, true, decide).await?;
-        let now = self.ctx.now();
-        match moved {
+        match self.mover.apply(id, row, true, decide).await? {
             Moved::To(row) if row.state == State::Cancelled => {
-                let view = view_of_row((*row).clone(), None, now);
+                let view = view_of_row((*row).clone(), None, self.ctx.now());
                 let ended = Ended {
                     row: *row,
                     entry,
@@ -330,7 +328,7 @@ impl Canceller {
             Moved::To(row) => {
                 // Its worker may be gone already: then nobody is told, and it ends at once.
                 self.deadlines.watch(&row, None);
-                let view = view_of_row(*row, None, now);
+                let view = self.finder.shown(*row).await;
                 Ok((CancelOutcome::CancelRequested, view, None))
             }
             Moved::Refused(refusal, row) => {
@@ -339,10 +337,10 @@ impl Canceller {
                     // The cancel before may have died in between, and the next look may be far.
                     finish::steps_again(&self.ctx, row).await?;
                 }
-                let view = row.map_or_else(
-                    || unwritten_view(id, &spec, id.first_start()),
-                    |row| view_of_row(*row, None, now),
-                );
+                let view = match row {
+                    Some(row) => self.finder.shown(*row).await,
+                    None => unwritten_view(id, &spec, id.first_start()),
+                };
                 Ok((outcome, view, None))
             }
         }

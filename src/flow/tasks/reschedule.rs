@@ -30,7 +30,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::{
         TASK_EVENTS,
-        api::{Fault, RescheduleOutcome, TaskView, View},
+        api::{Fault, RescheduleOutcome, TaskView, View, VisibleState},
         context::Context,
         dispatch::{
             near::{Near, NearTask},
@@ -159,7 +159,7 @@ impl Changer {
                 return Ok(None);
             };
             let view = match subject.row.as_ref().filter(|row| is_told_by(row)) {
-                Some(row) => view_of_row(row.clone(), None, self.ctx.now()),
+                Some(row) => self.finder.shown(row.clone()).await,
                 None => match self.finder.get(id, View::Basic).await? {
                     Some(view) => view,
                     None => return Ok(None),
@@ -169,7 +169,9 @@ impl Changer {
                 return Ok(Some((RescheduleOutcome::Mismatch, view)));
             }
             let is_row = subject.row.is_some() && subject.spec.target.is_tracked();
-            if matches!(wanted, Wanted::Redriven(_)) && !is_row {
+            // A task that reads as expired is not moved, though its row may not say so yet.
+            let is_over = view.state == VisibleState::Expired;
+            if is_over || matches!(wanted, Wanted::Redriven(_)) && !is_row {
                 return Ok(Some((RescheduleOutcome::TooLate, view)));
             }
             let moved = match subject.entry {
@@ -204,11 +206,11 @@ impl Changer {
         let start = wanted.start();
         let planned = stage_of(row.as_ref());
         let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
-            return Ok(self.without_way(row, wanted));
+            return Ok(self.without_way(row, wanted).await);
         };
         // Without its content there is nothing to run.
         if way.is_from_end() && !self.prepare(row.as_ref(), id, spec).await? {
-            return Ok(self.too_late(row));
+            return Ok(self.too_late(row).await);
         }
         let dispatch = Dispatch {
             id,
@@ -217,14 +219,13 @@ impl Changer {
             start,
         };
         if !self.keeps_key(row.as_ref(), spec, way, dispatch).await? {
-            return Ok(self.too_late(row));
+            return Ok(self.too_late(row).await);
         }
         let old = self.waiting(id, row.as_ref(), spec);
         let before = row.as_ref().map(|row| row.detail.start);
         let place = place::announce_one(&self.ctx, spec, dispatch).await?;
         let put = self.put_entry(dispatch, spec).await?;
         let place = place::open_still(&self.ctx, place).await?;
-        let near = matches!(put, Put::Near(_));
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             if stage_of(row) != planned {
                 return Err(Refusal::Stale);
@@ -245,12 +246,13 @@ impl Changer {
                 Ok(Some((RescheduleOutcome::Rescheduled, view)))
             }
             Moved::Refused(refusal, row) => {
-                if !near {
+                if !matches!(put, Put::Near(_)) {
                     self.take_back(dispatch, spec, row.as_deref()).await;
                 }
                 place::withdraw(&self.ctx, place).await;
                 let too_late = matches!(refusal, Refusal::Running | Refusal::Ended { .. });
-                Ok(self.too_late(row.filter(|_| too_late).map(|row| *row)))
+                let row = row.filter(|_| too_late).map(|row| *row);
+                Ok(self.too_late(row).await)
             }
         }
     }
@@ -309,21 +311,20 @@ impl Changer {
         Ok(())
     }
 
-    fn too_late(&self, row: Option<TaskRow>) -> Option<(RescheduleOutcome, TaskView)> {
-        let view = view_of_row(row?, None, self.ctx.now());
+    async fn too_late(&self, row: Option<TaskRow>) -> Option<(RescheduleOutcome, TaskView)> {
+        let view = self.finder.shown(row?).await;
         Some((RescheduleOutcome::TooLate, view))
     }
 
     /// Answers a caller whose wish the row does not allow.
-    fn without_way(
+    async fn without_way(
         &self,
         row: Option<TaskRow>,
         wanted: Wanted,
     ) -> Option<(RescheduleOutcome, TaskView)> {
-        let now = self.ctx.now();
-        let is_of_tree = |row: &TaskRow| Way::is_of_tree(row, wanted, now);
+        let is_of_tree = |row: &TaskRow| Way::is_of_tree(row, wanted, self.ctx.now());
         let of_tree = row.as_ref().is_some_and(is_of_tree);
-        let (outcome, view) = self.too_late(row)?;
+        let (outcome, view) = self.too_late(row).await?;
         let outcome = if of_tree {
             RescheduleOutcome::InTree
         } else {

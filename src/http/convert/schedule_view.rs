@@ -145,16 +145,18 @@ pub(in crate::http) fn preview(
     (from, count): (Millis, usize),
 ) -> PreviewResponse {
     let times = plan.times(Millis(from.0 - 1), count).into_iter();
+    let run_times: Vec<RunTime> = times
+        .map(|time| RunTime {
+            local: local(time, &plan.zone),
+            utc: time.into(),
+        })
+        .collect();
     PreviewResponse {
         description: description(name, spec),
         time_zone: spec.zone.clone(),
         time_zone_version: version.to_owned(),
-        run_times: times
-            .map(|time| RunTime {
-                local: local(time, &plan.zone),
-                utc: time.into(),
-            })
-            .collect(),
+        next_run_times: run_times.iter().map(|time| time.local.clone()).collect(),
+        run_times,
     }
 }
 

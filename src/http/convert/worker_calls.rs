@@ -293,7 +293,7 @@ impl From<Error> for ClaimResult {
             status: ClaimStatus::Error,
             task: None,
             not_before: None,
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
         }
     }
 }
@@ -364,7 +364,7 @@ impl From<Error> for HeartbeatResult {
         Self {
             status: HeartbeatStatus::Error,
             reason: None,
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
         }
     }
 }
@@ -395,7 +395,7 @@ impl From<Error> for SettleResult {
         Self {
             status: SettleStatus::Error,
             reason: None,
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
         }
     }
 }

@@ -35,7 +35,10 @@ use crate::{
         error::{Code, Error},
         headers::{self, Preconditions},
     },
-    limits::{CALLBACKS_MAX, GATES_MAX, NAME_CHARS_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
+    limits::{
+        CALLBACK_LIST_READS_MAX, CALLBACKS_AHEAD, CALLBACKS_MAX, GATES_MAX, NAME_CHARS_MAX,
+        RECORDS_PAGE_MAX, REQUEST_BYTES_MAX,
+    },
     model::{
         callback::{Callback, Policy},
         topic_names::TOPIC_PREFIX,
@@ -51,7 +54,8 @@ pub(in crate::http) fn routes() -> Router<Api> {
 
 /// Reads a callback: its configuration, its gates, and what is going on as far as this node knows.
 ///
-/// One that nothing is set for is shown while this node knows of due tasks or workers of it.
+/// One that nothing is set for is shown while this node knows of due tasks or workers of it, or finds a task of it that starts
+/// later, as far as one page of a list reads.
 #[utoipa::path(get, path = "/v1/callbacks/{name}", tag = "callbacks", operation_id = "getCallback",
     params(("name" = String, Path, description = "The callback")),
     responses(
@@ -68,10 +72,10 @@ pub(in crate::http) async fn read(
     let callback = api.service.callbacks().get(&name).await?;
     let callback = callback.filter(|callback| callback.is_known(now));
     let seen = api.service.activity(&name).await?;
-    let callback = match callback {
-        None if seen.is_idle() => return Err(not_found(&name)),
-        callback => callback.unwrap_or_default(),
-    };
+    if callback.is_none() && seen.is_idle() && !api.service.has_task_ahead(&name).await? {
+        return Err(not_found(&name));
+    }
+    let callback = callback.unwrap_or_default();
     let response = CallbackResponse {
         activity: Some(activity(seen)),
         ..callback_response(&name, &callback, now)
@@ -200,20 +204,42 @@ pub(in crate::http) async fn list(
 ) -> Result<Response, Error> {
     let caller = Caller::of(&request);
     let query = ListQuery::read(&uri)?;
-    let callbacks = api.service.callbacks();
-    let (page, next) = callbacks
-        .list(query.after.as_deref(), query.page_size)
-        .await?;
-    let now = api.options.time.now();
-    let known = page
-        .iter()
-        .filter(|(name, callback)| callback.is_known(now) && caller.covers(name));
+    let (callbacks, next) = page(&api, &caller, query).await?;
     Ok(answer::json(&ListCallbacksResponse {
-        callbacks: known
-            .map(|(name, callback)| callback_response(name, callback, now))
-            .collect(),
+        callbacks,
         next_page_token: next.map(|name| URL_SAFE_NO_PAD.encode(name)),
     }))
+}
+
+/// Reads on until the page is full, or so many reads were made: records may be left of callbacks that nothing is set for any
+/// more. Also returns behind which name there may be more.
+async fn page(
+    api: &Api,
+    caller: &Caller,
+    query: ListQuery,
+) -> Result<(Vec<CallbackResponse>, Option<String>), Error> {
+    let now = api.options.time.now();
+    let (mut listed, mut next) = (Vec::new(), query.after);
+    for _ in 0..CALLBACK_LIST_READS_MAX {
+        let rows = CALLBACKS_AHEAD.max(query.page_size - listed.len());
+        let (page, behind) = api.service.callbacks().list(next.as_deref(), rows).await?;
+        next = behind;
+        let known =
+            |(name, callback): &&(String, Callback)| callback.is_known(now) && caller.covers(name);
+        for (name, callback) in page.iter().filter(known) {
+            if listed.len() >= query.page_size {
+                let last = listed
+                    .last()
+                    .map(|last: &CallbackResponse| last.name.clone());
+                return Ok((listed, last));
+            }
+            listed.push(callback_response(name, callback, now));
+        }
+        if next.is_none() || listed.len() >= query.page_size {
+            break;
+        }
+    }
+    Ok((listed, next))
 }
 
 /// The query of a list.

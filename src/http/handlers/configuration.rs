@@ -285,7 +285,7 @@ impl From<Result<ImportOutcome, Error>> for ImportConfigurationResult {
     fn from(result: Result<ImportOutcome, Error>) -> Self {
         let (outcome, error) = match result {
             Ok(outcome) => (Some(outcome), None),
-            Err(error) => (None, Some(error.problem())),
+            Err(error) => (None, Some(error.problem_of_item())),
         };
         Self { outcome, error }
     }

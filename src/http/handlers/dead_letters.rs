@@ -264,7 +264,7 @@ fn is_of_tree(task: &TaskView) -> bool {
 impl From<Error> for RedriveResult {
     fn from(error: Error) -> Self {
         Self {
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
             ..Self::default()
         }
     }

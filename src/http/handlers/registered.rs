@@ -272,7 +272,7 @@ impl From<Error> for Written {
 impl From<Error> for BatchCreateResult {
     fn from(error: Error) -> Self {
         Self {
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
             ..Self::default()
         }
     }

@@ -44,7 +44,7 @@ impl Page {
             match name.as_str() {
                 // A larger number counts as the largest: a client that wants all need not know the limit.
                 "page_size" => {
-                    let size = violations.take("?page_size", number(&value, usize::MAX));
+                    let size = violations.take("?page_size", number(&value, usize::MAX, most));
                     page.size = size.map_or(most, |size| size.min(most));
                 }
                 "page_token" if value.is_empty() => {}
@@ -85,7 +85,10 @@ impl Times {
         for (name, value) in pairs(uri)? {
             match name.as_str() {
                 "count" => {
-                    let count = violations.take("?count", number(&value, PREVIEW_TIMES_MAX));
+                    let count = violations.take(
+                        "?count",
+                        number(&value, PREVIEW_TIMES_MAX, PREVIEW_TIMES_MAX),
+                    );
                     times.count = count.unwrap_or(PREVIEW_TIMES);
                 }
                 "from" => {
@@ -121,17 +124,12 @@ fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Error> {
         .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))
 }
 
-fn number(text: &str, most: usize) -> Result<usize, String> {
-    let number = text
-        .parse()
-        .ok()
-        .filter(|number| (1..=most).contains(number));
+/// Reads a number from 1 to `most`; people are told that it is at most `told`.
+fn number(text: &str, most: usize, told: usize) -> Result<usize, String> {
+    let number = text.parse().ok();
+    let number = number.filter(|number| (1..=most).contains(number));
     number.ok_or_else(|| {
         let text = shorten(text);
-        if most == usize::MAX {
-            format!("`{text}` is not a whole number from 1 on")
-        } else {
-            format!("`{text}` is not a whole number from 1 to {most}")
-        }
+        format!("`{text}` is not a whole number from 1 to {told}")
     })
 }

@@ -147,7 +147,7 @@ fn result(name: String, changed: &Changed) -> ImportScheduleResult {
 impl From<Error> for ImportScheduleResult {
     fn from(error: Error) -> Self {
         Self {
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
             ..Self::default()
         }
     }

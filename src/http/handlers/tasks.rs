@@ -318,7 +318,7 @@ impl From<flow_cancel::Answer> for BatchCancelResult {
 impl From<Error> for BatchCancelResult {
     fn from(error: Error) -> Self {
         Self {
-            error: Some(error.problem()),
+            error: Some(error.problem_of_item()),
             ..Self::default()
         }
     }

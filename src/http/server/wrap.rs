@@ -21,6 +21,7 @@ use crate::{
         Api, access,
         error::{Code, Error},
         headers, hosts,
+        trace::Trace,
     },
     time_source::Moment,
 };
@@ -40,7 +41,7 @@ pub(in crate::http) async fn wrap(
         Ok(()) => {
             let route = seen.route.as_ref().map(|route| route.as_str().to_owned());
             let answering = access::answer(&api, route, request, next);
-            let answering = AssertUnwindSafe(answering).catch_unwind();
+            let answering = AssertUnwindSafe(seen.trace.over(answering)).catch_unwind();
             let answer = answering.await.unwrap_or_else(panicked);
             api.answers.hold(is_read, answer)
         }
@@ -54,7 +55,7 @@ struct Seen {
     begun: Moment,
     method: &'static str,
     route: Option<MatchedPath>,
-    trace_id: Option<String>,
+    trace: Trace,
     span: Option<BoxedSpan>,
 }
 
@@ -64,14 +65,13 @@ impl Seen {
         let route = request.extensions().get::<MatchedPath>().cloned();
         let named = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
         let span = span::begin(method, named, request);
+        let given = headers::trace_parent(request.headers()).and_then(headers::trace_id);
         Self {
             begun: api.options.time.moment(),
             method,
             span,
             route,
-            trace_id: headers::trace_parent(request.headers())
-                .and_then(headers::trace_id)
-                .map(str::to_owned),
+            trace: Trace::new(given, &api.options.time),
         }
     }
 
@@ -82,7 +82,7 @@ impl Seen {
     /// Writes the problem document of an error, and counts and times the request.
     fn finish(mut self, api: &Api, mut answer: Response) -> Response {
         if let Some(error) = answer.extensions_mut().remove::<Error>() {
-            self.explain(api, error, &mut answer);
+            self.explain(error, &mut answer);
         }
         span::end(self.span.take(), answer.status());
         let status = answer.status().as_str().to_owned();
@@ -94,9 +94,8 @@ impl Seen {
         answer
     }
 
-    fn explain(&mut self, api: &Api, error: Error, answer: &mut Response) {
-        let random = || api.options.time.random_uuid().simple().to_string();
-        let trace_id = self.trace_id.take().unwrap_or_else(random);
+    fn explain(&self, error: Error, answer: &mut Response) {
+        let trace_id = self.trace.id();
         let (method, route) = (self.method, self.route());
         let (code, detail) = (error.code.name(), &error.detail);
         if error.code.status().is_server_error() {

@@ -246,9 +246,22 @@ impl Schedule {
         }
     }
 
-    /// Returns it paused; none when it is so already, or has ended.
+    /// Returns it paused; none when it is so already, or has ended. A new reason takes the place of the one before, and whoever
+    /// gives it that of the person before; it is paused since the same time.
     #[must_use]
     pub fn paused(&self, pause: Pause, mark: ChangeMark) -> Option<Self> {
+        if let State::Paused(before) = &self.state {
+            let is_new = !pause.reason.is_empty() && pause.reason != before.reason;
+            return is_new.then(|| Self {
+                state: State::Paused(Pause {
+                    since: before.since,
+                    ..pause
+                }),
+                changed: mark.at,
+                change: mark.id,
+                ..self.clone()
+            });
+        }
         let goes_on = self.is_live() || self.state == State::Ended && !self.has_ended(mark.at);
         goes_on.then(|| self.changed(State::Paused(pause), mark))
     }
