@@ -27,7 +27,7 @@ use super::{
     deadlines::Deadlines,
     ended, finish,
     transition::{Moved, Mover},
-    whole::whole,
+    whole::{caller_waits, whole},
     withdraw::Withdrawer,
 };
 use crate::{
@@ -309,6 +309,9 @@ impl Canceller {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let is_new = row.is_none_or(|row| row.state == State::New);
             first.store(is_new, Ordering::Relaxed);
+            if caller_waits().is_err() {
+                return Err(Refusal::Stale);
+            }
             state::next(id, row, &spec, Event::Cancel, now, nonce)
         };
         if flaw::is(Flaw::CancelNotWritten) {

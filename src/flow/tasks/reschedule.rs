@@ -24,7 +24,7 @@ use super::{
     put::Put,
     transition::{Moved, Mover},
     way::{Wanted, Way, stage_of},
-    whole::whole,
+    whole::{caller_waits, whole},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -155,6 +155,7 @@ impl Changer {
         let start = wanted.start();
         for _ in 0..limits::RACES_MAX {
             let subject = self.finder.subjects(&[id]).await.pop();
+            caller_waits()?;
             let Some(subject) = subject.unwrap_or(Ok(None))? else {
                 return Ok(None);
             };
@@ -227,7 +228,8 @@ impl Changer {
         let put = self.put_entry(dispatch, spec).await?;
         let place = place::open_still(&self.ctx, place).await?;
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
-            if stage_of(row) != planned {
+            // A client that is gone may have asked for another start meanwhile.
+            if stage_of(row) != planned || caller_waits().is_err() {
                 return Err(Refusal::Stale);
             }
             state::next(id, row, spec, way.event(start), now, nonce)

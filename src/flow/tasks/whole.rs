@@ -2,8 +2,18 @@
 //!
 //! The layers above drop the future of a call whose connection breaks. A stage that has written a row by then owes what follows
 //! from that row, and nobody else may come to it for days. A call is one spawned task, however many tasks of clients it is about.
+//!
+//! A change that has not begun by then does not begin any more: its client may ask for another one meanwhile, which the old one
+//! must not undo. A stage asks [`caller_waits`] before it writes what decides.
+
+use tokio_util::sync::CancellationToken;
 
 use crate::flow::api::Fault;
+
+tokio::task_local! {
+    /// Cancelled when the caller of this call is gone.
+    static GONE: CancellationToken;
+}
 
 /// Runs a call to its end, even if the caller is cancelled.
 ///
@@ -12,7 +22,24 @@ use crate::flow::api::Fault;
 pub(super) async fn whole<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Fault> {
-    tokio::spawn(call).await.map_err(|error| Fault::Unknown {
+    let gone = CancellationToken::new();
+    let _told = gone.clone().drop_guard();
+    let called = tokio::spawn(GONE.scope(gone, call)).await;
+    called.map_err(|error| Fault::Unknown {
         reason: format!("the call was not handled to its end: {error}"),
     })
+}
+
+/// Checks that the caller of the call that runs here still waits for its answer. Outside of a call it does.
+///
+/// # Errors
+/// [`Fault::Unknown`], which nobody reads, when it is gone.
+pub(super) fn caller_waits() -> Result<(), Fault> {
+    let gone = GONE.try_with(CancellationToken::is_cancelled);
+    if gone.unwrap_or(false) {
+        return Err(Fault::Unknown {
+            reason: "its client hung up before the change began".to_owned(),
+        });
+    }
+    Ok(())
 }

@@ -331,8 +331,8 @@ impl Lanes {
         }
     }
 
-    /// Tells whether nothing at all has been acknowledged for so long, last at `acknowledged`, that the brokers may be away. Where
-    /// only partitions have open records that were silent before, their topics are at fault, and little else was sent.
+    /// Tells whether nothing has been acknowledged for so long, last at `acknowledged`, that the brokers may be away. Where only
+    /// partitions have open records that were silent before, their topics are at fault, and little else was sent.
     pub(super) fn is_queue_silent(&self, now: Moment, acknowledged: Option<Moment>) -> bool {
         if acknowledged.is_some_and(|at| now.since(at) <= limits::QUEUE_SILENT) {
             return false;

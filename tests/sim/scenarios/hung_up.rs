@@ -11,7 +11,7 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{NewTask, View, VisibleState},
+        api::{NewTask, RescheduleOutcome, View, VisibleState},
         service::Service,
         tasks::asked::{Answer, AskedTask},
     },
@@ -101,6 +101,57 @@ async fn a_cancel_is_followed_though_its_client_hangs_up() {
         assert_eq!(world.executions_of(next).len(), 1);
     }
     world.check();
+    worker.abort();
+}
+
+/// A change that waits for the store when its client hangs up must not undo what the client asks for after that.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_has_not_begun_when_its_client_hangs_up_never_begins() {
+    let world = World::new(1, 1000);
+    let away = Arc::new(AtomicBool::new(false));
+    let slow = Arc::clone(&away);
+    let fates = move |_, call: Call| {
+        let waits = call.operation == "tasks" && slow.load(SeqCst);
+        if waits {
+            Fate::AnswerLate(SECOND * 5)
+        } else {
+            Fate::Go
+        }
+    };
+    let (node, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+    let worker = world.worker(other.service(), succeeds(SECOND / 10));
+    world.pass(SECOND * 3).await;
+    for cancels in [false, true] {
+        let start = world.time.now().after(SECOND * 60);
+        let task = register(&other.service(), vec![callback(start)])
+            .await
+            .remove(0);
+        // Its row says so that it was moved once.
+        let moved = other.service().reschedule(task.id, start, None).await;
+        moved.unwrap().unwrap();
+        let (service, soon) = (node.service(), world.time.now().after(SECOND * 10));
+        away.store(true, SeqCst);
+        let asked = tokio::spawn(async move {
+            if cancels {
+                drop(service.cancel_all(&[task.id]).await);
+            } else {
+                drop(service.reschedule(task.id, soon, None).await);
+            }
+        });
+        world.pass(SECOND / 2).await;
+        assert!(!asked.is_finished(), "the call was over too soon");
+        asked.abort();
+        let later = start.after(SECOND * 30);
+        let moved = other.service().reschedule(task.id, later, None).await;
+        assert_eq!(moved.unwrap().unwrap().0, RescheduleOutcome::Rescheduled);
+        world.pass(SECOND * 10).await;
+        away.store(false, SeqCst);
+        world.pass(SECOND * 70).await;
+        let view = other.service().get(task.id, View::Basic).await;
+        let view = view.unwrap().unwrap();
+        let expected = (VisibleState::Scheduled, later);
+        assert_eq!((view.state, view.start), expected, "cancels: {cancels}");
+    }
     worker.abort();
 }
 

@@ -8,6 +8,7 @@
 use super::{
     chance::Chance,
     plan::{Fault, FaultPlan, NodePlan, Plan, WorkerPlan},
+    scene::ScenePlan,
 };
 use crate::workload;
 
@@ -63,6 +64,12 @@ fn add_scenes(plan: &mut Plan) {
         scene
     };
     plan.scenes = (0..scenes).map(draw).collect();
+    // The executor of a node would deliver them.
+    if plan.scenes.iter().any(ScenePlan::has_internal_tasks) {
+        for scene in &mut plan.scenes {
+            scene.for_host = false;
+        }
+    }
 }
 
 /// Draws a plan of tasks. Small runs find most bugs; every eighth is of full size, every fourth has no fault.
