@@ -196,7 +196,8 @@ impl Changer {
         })
     }
 
-    /// Moves a tracked task; none when it was changed by somebody else meanwhile: look again.
+    /// Moves a tracked task; none when it was changed by somebody else meanwhile, or its client is gone and may have asked for
+    /// another start: look again.
     pub(super) async fn move_tracked(
         &self,
         id: TaskId,
@@ -228,7 +229,6 @@ impl Changer {
         let put = self.put_entry(dispatch, spec).await?;
         let place = place::open_still(&self.ctx, place).await?;
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
-            // A client that is gone may have asked for another start meanwhile.
             if stage_of(row) != planned || caller_waits().is_err() {
                 return Err(Refusal::Stale);
             }
