@@ -145,12 +145,15 @@ pub const POLL_CALLBACKS_MAX: usize = 100;
 /// Approximate bound of the answer to a poll; one task always fits.
 pub const POLL_BYTES_MAX: usize = 8 * 1024 * 1024;
 
-/// Messages of callbacks with limits that wait apart in a queue that they share with others. One callback has half of them:
-/// what it may run in a minute at 68 a second, when the looks of its other tasks come.
-pub const POLL_APART_TASKS_MAX: usize = 8192;
+/// Messages of callbacks with limits that wait apart in a queue that they share with others. One callback has half of them; its
+/// other tasks come with their looks, up to ten minutes apart.
+pub const POLL_APART_TASKS_MAX: usize = 32_768;
 
 /// Bytes of these messages.
-pub const POLL_APART_BYTES_MAX: usize = 16 * 1024 * 1024;
+pub const POLL_APART_BYTES_MAX: usize = 32 * 1024 * 1024;
+
+/// Messages that a queue with waiting ones receives even if no poll waits at the moment: those polls were served from the others.
+pub const POLL_BESIDE_APART: usize = 32;
 
 /// Polls that wait at a node: half of its connections are left to other requests.
 pub const POLLS_WAITING_MAX: usize = HTTP_CONNECTIONS_MAX / 2;

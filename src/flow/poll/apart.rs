@@ -22,6 +22,9 @@ use crate::{
     time_source::Moment,
 };
 
+/// About how many bytes a message takes beside its payload.
+const ITEM_BYTES: usize = 512;
+
 /// The attempt that a message asks for: task, generation, attempt.
 type Asked = (TaskId, u32, u32);
 
@@ -54,13 +57,14 @@ impl Apart {
         let (tasks, bytes) = place.map_or((0, 0), |place| (place.known.len(), place.bytes));
         let free = limits::POLL_APART_TASKS_MAX.saturating_sub(self.waiting);
         let free_bytes = limits::POLL_APART_BYTES_MAX.saturating_sub(self.bytes);
-        if tasks >= free || bytes + item.bytes > free_bytes {
+        let weight = weight(&item);
+        if tasks >= free || bytes + weight > free_bytes {
             return false;
         }
         let place = self.places.entry(callback.to_owned()).or_default();
         place.known.insert(asked);
-        place.bytes += item.bytes;
-        self.bytes += item.bytes;
+        place.bytes += weight;
+        self.bytes += weight;
         self.waiting += 1;
         place.buffer.add(item, now);
         true
@@ -143,8 +147,9 @@ impl Apart {
         };
         for item in &taken {
             place.known.remove(&asked(item));
-            place.bytes = place.bytes.saturating_sub(item.bytes);
-            self.bytes = self.bytes.saturating_sub(item.bytes);
+            let weight = weight(item);
+            place.bytes = place.bytes.saturating_sub(weight);
+            self.bytes = self.bytes.saturating_sub(weight);
             self.waiting = self.waiting.saturating_sub(1);
         }
         if place.known.is_empty() {
@@ -180,6 +185,12 @@ impl Apart {
     }
 }
 
+/// About how much memory a message takes. A content that was left in the store takes none.
+fn weight(item: &Item) -> usize {
+    let content = item.spec.content();
+    ITEM_BYTES + content.map_or(0, |content| content.payload.len())
+}
+
 fn asked(item: &Item) -> Asked {
     let dispatch = &item.dispatch;
     (dispatch.id, dispatch.generation, dispatch.expected_attempt)
@@ -188,9 +199,21 @@ fn asked(item: &Item) -> Asked {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{dispatch::Dispatch, fixtures};
+    use crate::model::{
+        dispatch::Dispatch,
+        fixtures,
+        task::{Body, Content, Spec},
+    };
 
     fn message(generation: u32, bytes: usize) -> Item {
+        let content = Content {
+            payload: vec![0; bytes].into(),
+            ..Content::default()
+        };
+        let spec = Spec {
+            body: Body::Inline(content),
+            ..fixtures::spec()
+        };
         Item {
             origin: None,
             dispatch: Dispatch {
@@ -201,8 +224,8 @@ mod tests {
             },
             published: fixtures::START,
             not_before: fixtures::START,
-            spec: Arc::new(fixtures::spec()),
-            bytes,
+            spec: Arc::new(spec),
+            bytes: 0,
             permit: None,
         }
     }
@@ -217,23 +240,24 @@ mod tests {
         assert_eq!((apart.waiting(), apart.ready()), (2, 2));
     }
 
+    /// Returns how many of many messages find room.
+    fn fill(apart: &mut Apart, callback: &str, bytes: usize) -> usize {
+        let all = 0..40_000;
+        let kept = all.filter(|n| apart.add(callback, message(*n, bytes), Millis(0)));
+        kept.count()
+    }
+
     #[test]
     fn a_callback_has_half_of_the_room_and_leaves_room_for_others() {
         let mut apart = Apart::default();
-        let mut fill = |callback: &str, bytes: usize| {
-            let kept = (0..10_000).filter(|n| apart.add(callback, message(*n, bytes), Millis(0)));
-            kept.count()
-        };
-        assert_eq!(fill("http:a", 1), limits::POLL_APART_TASKS_MAX / 2);
-        assert_eq!(fill("http:b", 1), limits::POLL_APART_TASKS_MAX / 4);
-        assert_eq!(fill("http:c", 1), limits::POLL_APART_TASKS_MAX / 8);
+        let tasks = limits::POLL_APART_TASKS_MAX;
+        assert_eq!(fill(&mut apart, "http:a", 0), tasks / 2);
+        assert_eq!(fill(&mut apart, "http:b", 0), tasks / 4);
+        assert_eq!(fill(&mut apart, "http:c", 0), tasks / 8);
         let mut apart = Apart::default();
-        let mut fill = |callback: &str, bytes: usize| {
-            let kept = (0..10_000).filter(|n| apart.add(callback, message(*n, bytes), Millis(0)));
-            kept.count()
-        };
-        let mib = 1024 * 1024;
-        assert_eq!(fill("http:a", mib), limits::POLL_APART_BYTES_MAX / mib / 2);
-        assert_eq!(fill("http:b", mib), limits::POLL_APART_BYTES_MAX / mib / 4);
+        let (bytes, each) = (limits::POLL_APART_BYTES_MAX, 64 * 1024);
+        let fit = bytes / each;
+        assert_eq!(fill(&mut apart, "http:a", each - ITEM_BYTES), fit / 2);
+        assert_eq!(fill(&mut apart, "http:b", each - ITEM_BYTES), fit / 4);
     }
 }

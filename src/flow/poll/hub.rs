@@ -194,8 +194,14 @@ impl Hub {
         let close = feed.out == 0 && (stopping || (idle && feed.line.is_empty()));
         // Ready messages are for waiting polls; held messages are bounded.
         let room = limits::POLL_TASKS_MAX.saturating_sub(held);
+        // Polls that were served from those apart are gone before anything else is received.
+        let least = match feed.apart.ready() {
+            0 => 0,
+            _ => limits::POLL_BESIDE_APART,
+        };
+        let wanted = feed.wanted.max(least);
         let needs = Needs {
-            room: room.min(feed.wanted.saturating_sub(feed.buffer.ready())),
+            room: room.min(wanted.saturating_sub(feed.buffer.ready())),
             handled: std::mem::take(&mut feed.handled),
             next_due: [feed.buffer.next_due(), feed.apart.next_due()]
                 .into_iter()

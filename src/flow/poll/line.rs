@@ -328,6 +328,9 @@ impl Feed {
         max: usize,
         bytes_max: usize,
     ) -> Vec<Item> {
+        if max == 0 {
+            return Vec::new();
+        }
         self.apart_first = !self.apart_first;
         let half = (max + usize::from(self.apart_first)) / 2;
         let most = half.max(max.saturating_sub(self.buffer.ready()));

@@ -364,9 +364,10 @@ impl Changer {
         }
     }
 
-    /// Withdraws the entry of a refused move, unless the move that was made instead rests on the same entry.
+    /// Withdraws the entry of a refused move, unless the move that was made instead rests on it, as it may if the client is gone.
     async fn take_back(&self, dispatch: Dispatch, spec: &Arc<Spec>, row: Option<&TaskRow>) {
-        let Some(row) = row else { return };
+        let known = row.filter(|_| caller_waits().is_ok());
+        let Some(row) = known else { return };
         if (row.generation, row.next) == (dispatch.generation, dispatch.start) {
             return;
         }

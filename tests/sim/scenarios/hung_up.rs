@@ -155,6 +155,44 @@ async fn a_change_that_has_not_begun_when_its_client_hangs_up_never_begins() {
     worker.abort();
 }
 
+/// The client repeats a change elsewhere that it has given up on. The rest of the first one does not take the entry back.
+#[tokio::test(start_paused = true)]
+async fn a_change_that_is_repeated_after_its_client_hung_up_stands() {
+    let world = World::new(1, 1000);
+    let away = Arc::new(AtomicBool::new(false));
+    let slow = Arc::clone(&away);
+    let fates = move |_, call: Call| {
+        let waits = call.operation == "put_entries" && slow.load(SeqCst);
+        if waits {
+            Fate::AnswerLate(SECOND * 5)
+        } else {
+            Fate::Go
+        }
+    };
+    let (node, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+    let worker = world.worker(other.service(), succeeds(SECOND / 10));
+    world.pass(SECOND * 3).await;
+    let start = world.time.now().after(SECOND * 60);
+    let task = register(&other.service(), vec![callback(start)]).await;
+    let id = task[0].id;
+    let moved = other.service().reschedule(id, start, None).await;
+    moved.unwrap().unwrap();
+    let (service, later) = (node.service(), start.after(SECOND * 30));
+    away.store(true, SeqCst);
+    let asked = tokio::spawn(async move { service.reschedule(id, later, None).await });
+    world.pass(SECOND / 2).await;
+    assert!(!asked.is_finished(), "the call was over too soon");
+    asked.abort();
+    let moved = other.service().reschedule(id, later, None).await;
+    assert_eq!(moved.unwrap().unwrap().0, RescheduleOutcome::Rescheduled);
+    world.pass(SECOND * 10).await;
+    away.store(false, SeqCst);
+    world.pass(SECOND * 120).await;
+    assert_eq!(state(&other.service(), id).await, VisibleState::Succeeded);
+    world.check();
+    worker.abort();
+}
+
 /// A task of a large content that has died.
 async fn dead(world: &World, service: &Service) -> TaskId {
     let mut task = callback(world.time.now());

@@ -178,8 +178,8 @@ async fn what_finds_no_room_comes_with_its_look() {
     limit(&site.nodes[0].service(), 200).await;
     site.world.pass(2 * SECOND).await;
     let executor = site.executor(0);
-    // One callback has room for 4,096.
-    let ids = site.flood(10_000).await;
+    // One callback has room for 16,384.
+    let ids = site.flood(18_000).await;
     site.world.pass(2 * SECOND).await;
     site.others(100).await;
     site.world.pass(300 * SECOND).await;
