@@ -14,9 +14,9 @@ use std::{
 
 use tokio::sync::Notify;
 
-use super::buffer::{Buffer, Item};
+use super::buffer::{Buffer, Item, take_admitted};
 use crate::{
-    flow::tasks::limiter::{Admitted, Limiter},
+    flow::tasks::limiter::Limiter,
     limits,
     model::{ids::TaskId, time::Millis},
     time_source::Moment,
@@ -127,24 +127,14 @@ impl Apart {
         let Some(place) = self.places.get_mut(name) else {
             return Vec::new();
         };
-        let ready = place.buffer.ready();
-        let asked_for = max.min(ready);
-        if asked_for == 0 {
-            return Vec::new();
-        }
-        let waiting = ready.min(wanted).max(asked_for);
-        let taken = match limiter.admit(name, asked_for, waiting, signal) {
-            // They have no limits any more.
-            Admitted::All => place.buffer.take(asked_for, bytes_max),
-            // Permits that are left go back.
-            Admitted::Some(permits) => {
-                let mut taken = place.buffer.take(permits.len(), bytes_max);
-                for (item, permit) in taken.iter_mut().zip(permits) {
-                    item.permit = Some(permit);
-                }
-                taken
-            }
-        };
+        let taken = take_admitted(
+            &mut place.buffer,
+            limiter,
+            name,
+            (max, wanted),
+            bytes_max,
+            signal,
+        );
         for item in &taken {
             place.known.remove(&asked(item));
             let weight = weight(item);

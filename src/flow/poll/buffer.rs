@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 
+use tokio::sync::Notify;
+
 use crate::{
-    flow::tasks::limiter::Permit,
+    flow::tasks::limiter::{Admitted, Limiter, Permit},
     model::{
         dispatch::Dispatch,
         task::{Priority, Spec},
@@ -34,6 +36,35 @@ pub(super) struct Item {
 
 /// The messages of one callback. The feed bounds how many there may be.
 pub(super) type Buffer = ReadyQueue<Item>;
+
+/// Takes up to `max` ready messages of a callback, as many as its limits let go; `wanted` is how many the polls would take. Once
+/// more may go, `signal` is told.
+pub(super) fn take_admitted(
+    buffer: &mut Buffer,
+    limiter: &Limiter,
+    callback: &str,
+    (max, wanted): (usize, usize),
+    bytes_max: usize,
+    signal: &Arc<Notify>,
+) -> Vec<Item> {
+    let ready = buffer.ready();
+    let asked = max.min(ready);
+    if asked == 0 {
+        return Vec::new();
+    }
+    let waiting = ready.min(wanted).max(asked);
+    match limiter.admit(callback, asked, waiting, signal) {
+        Admitted::All => buffer.take(asked, bytes_max),
+        // Permits that are left go back.
+        Admitted::Some(permits) => {
+            let mut taken = buffer.take(permits.len(), bytes_max);
+            for (item, permit) in taken.iter_mut().zip(permits) {
+                item.permit = Some(permit);
+            }
+            taken
+        }
+    }
+}
 
 impl Waiting for Item {
     fn not_before(&self) -> Millis {

@@ -10,14 +10,9 @@ use tokio::sync::{Notify, oneshot};
 use super::{
     Refusal,
     apart::Apart,
-    buffer::{Buffer, Item, Origin},
+    buffer::{Buffer, Item, Origin, take_admitted},
 };
-use crate::{
-    flow::tasks::limiter::{Admitted, Limiter},
-    limits,
-    model::time::Millis,
-    time_source::Moment,
-};
+use crate::{flow::tasks::limiter::Limiter, limits, model::time::Millis, time_source::Moment};
 
 /// The number of a poll: its place in line.
 pub(super) type Place = u64;
@@ -341,36 +336,19 @@ impl Feed {
         let bytes: usize = taken.iter().map(|item| item.bytes).sum();
         let left = bytes_max.saturating_sub(bytes);
         if left > 0 || taken.is_empty() {
-            taken.extend(self.take_own(limiter, callback, max - taken.len(), left));
+            let most = (max - taken.len(), wanted);
+            let own = take_admitted(
+                &mut self.buffer,
+                limiter,
+                callback,
+                most,
+                left,
+                &self.signal,
+            );
+            taken.extend(own);
         }
         self.out += taken.len();
         taken
-    }
-
-    fn take_own(
-        &mut self,
-        limiter: &Limiter,
-        callback: &str,
-        max: usize,
-        bytes_max: usize,
-    ) -> Vec<Item> {
-        let ready = self.buffer.ready();
-        let asked = max.min(ready);
-        if asked == 0 {
-            return Vec::new();
-        }
-        let waiting = ready.min(self.wanted).max(asked);
-        match limiter.admit(callback, asked, waiting, &self.signal) {
-            Admitted::All => self.buffer.take(asked, bytes_max),
-            // Permits that are left go back.
-            Admitted::Some(permits) => {
-                let mut taken = self.buffer.take(permits.len(), bytes_max);
-                for (item, permit) in taken.iter_mut().zip(permits) {
-                    item.permit = Some(permit);
-                }
-                taken
-            }
-        }
     }
 
     /// Keeps a message that came, or was out. One whose callback has limits and shares the queue waits apart: it is handled in

@@ -35,13 +35,13 @@ use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// A node whose conditional writes of rows are answered a second late once that is asked for.
-fn slow(world: &World) -> (Simulated, Arc<AtomicBool>) {
+/// A node whose operations of this name are answered so late once that is asked for.
+fn slow(world: &World, operation: &'static str, late: Duration) -> (Simulated, Arc<AtomicBool>) {
     let armed = Arc::new(AtomicBool::new(false));
     let slows = Arc::clone(&armed);
     let fates = move |_, call: Call| {
-        if call.operation == "swap_tasks" && slows.load(SeqCst) {
-            Fate::AnswerLate(SECOND)
+        if call.operation == operation && slows.load(SeqCst) {
+            Fate::AnswerLate(late)
         } else {
             Fate::Go
         }
@@ -84,7 +84,7 @@ fn followed(world: &World) -> NewTask {
 #[tokio::test(start_paused = true)]
 async fn a_cancel_is_followed_though_its_client_hangs_up() {
     let world = World::new(1, 1000);
-    let (node, armed) = slow(&world);
+    let (node, armed) = slow(&world, "swap_tasks", SECOND);
     let service = node.service();
     let worker = world.worker(service.clone(), succeeds(SECOND / 10));
     world.pass(SECOND * 3).await;
@@ -108,17 +108,8 @@ async fn a_cancel_is_followed_though_its_client_hangs_up() {
 #[tokio::test(start_paused = true)]
 async fn a_change_that_has_not_begun_when_its_client_hangs_up_never_begins() {
     let world = World::new(1, 1000);
-    let away = Arc::new(AtomicBool::new(false));
-    let slow = Arc::clone(&away);
-    let fates = move |_, call: Call| {
-        let waits = call.operation == "tasks" && slow.load(SeqCst);
-        if waits {
-            Fate::AnswerLate(SECOND * 5)
-        } else {
-            Fate::Go
-        }
-    };
-    let (node, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+    let (node, away) = slow(&world, "tasks", SECOND * 5);
+    let other = world.node(2);
     let worker = world.worker(other.service(), succeeds(SECOND / 10));
     world.pass(SECOND * 3).await;
     for cancels in [false, true] {
@@ -159,17 +150,8 @@ async fn a_change_that_has_not_begun_when_its_client_hangs_up_never_begins() {
 #[tokio::test(start_paused = true)]
 async fn a_change_that_is_repeated_after_its_client_hung_up_stands() {
     let world = World::new(1, 1000);
-    let away = Arc::new(AtomicBool::new(false));
-    let slow = Arc::clone(&away);
-    let fates = move |_, call: Call| {
-        let waits = call.operation == "put_entries" && slow.load(SeqCst);
-        if waits {
-            Fate::AnswerLate(SECOND * 5)
-        } else {
-            Fate::Go
-        }
-    };
-    let (node, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+    let (node, away) = slow(&world, "put_entries", SECOND * 5);
+    let other = world.node(2);
     let worker = world.worker(other.service(), succeeds(SECOND / 10));
     world.pass(SECOND * 3).await;
     let start = world.time.now().after(SECOND * 60);
@@ -222,7 +204,7 @@ fn fails() -> Behaviour {
 #[tokio::test(start_paused = true)]
 async fn a_dead_task_runs_at_once_though_its_client_hangs_up() {
     let world = World::new(1, 1000);
-    let (node, armed) = slow(&world);
+    let (node, armed) = slow(&world, "swap_tasks", SECOND);
     let service = node.service();
     let worker = world.worker(service.clone(), fails());
     world.pass(SECOND * 3).await;
@@ -242,7 +224,7 @@ async fn a_dead_task_runs_at_once_though_its_client_hangs_up() {
 #[tokio::test(start_paused = true)]
 async fn a_deletion_takes_the_content_though_its_client_hangs_up() {
     let world = World::new(1, 1000);
-    let (node, armed) = slow(&world);
+    let (node, armed) = slow(&world, "swap_tasks", SECOND);
     let service = node.service();
     let worker = world.worker(service.clone(), fails());
     world.pass(SECOND * 3).await;
@@ -272,7 +254,7 @@ fn replacing(world: &World) -> AskedTask {
 #[tokio::test(start_paused = true)]
 async fn a_task_is_replaced_though_its_client_hangs_up() {
     let world = World::new(1, 1000);
-    let (node, armed) = slow(&world);
+    let (node, armed) = slow(&world, "swap_tasks", SECOND);
     let service = node.service();
     world.pass(SECOND * 3).await;
     let first = service.register_asked(vec![replacing(&world)]).await.pop();
