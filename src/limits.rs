@@ -383,6 +383,10 @@ pub const CLAIMED_ROWS_MAX: usize = 100_000;
 /// Running attempts whose leases a node watches: some 100 bytes each, 20 MB together. Those beyond are left to their looks.
 pub const WATCHED_ATTEMPTS_MAX: usize = 200_000;
 
+/// How long a watched attempt is not examined if no heartbeat of it comes to this node. Another node may have ended it, or a
+/// clock was set; an examination is one read of many attempts together.
+pub const WATCH_EXAMINED_EVERY: Duration = Duration::from_secs(60);
+
 /// Bytes of claimed rows that a node remembers: with contents of 100 bytes as many as [`CLAIMED_ROWS_MAX`].
 pub const CLAIMED_BYTES_MAX: usize = 64 * 1024 * 1024;
 

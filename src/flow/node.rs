@@ -20,7 +20,7 @@ use super::{
     },
     joins::check::Checker,
     makers::{canceller, desks, registration, retrier},
-    ordering::{turn::TurnKeeper, usher::Usher},
+    ordering::{reminder::Reminder, turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
         figures::Figures, find::Finder, list::Lister, pending::Census, remembered::Remembered,
@@ -31,7 +31,7 @@ use super::{
     service::Service,
     tasks::{
         claim::Claimer, claimed::ClaimedRows, deadlines::Watcher, keys::Keys, limiter::Limiter,
-        settle::Settler, transition::Mover, withdraw::Withdrawer,
+        settle::Settler, transition::Mover, unfinished::Finisher, withdraw::Withdrawer,
     },
     wheel::{
         catch_up::CatchUp,
@@ -138,13 +138,26 @@ impl Node {
         });
     }
 
-    /// Starts the stage that publishes tasks of sequences whose turn has come.
+    /// Starts the stages that publish tasks of sequences whose turn has come, and that look after those that wait for long.
     fn usher(&self, mover: Mover, near: Near) {
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx(), mover.clone());
+        let finisher = self.finisher(&mover);
         let turns = TurnKeeper::new(ctx(), mover, finder.clone());
+        let reminder = Reminder::new(ctx(), turns.clone(), finisher);
         let usher = Usher::new(ctx(), turns, finder, near);
         self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
+        self.keep("held turns", &self.stop, move |stop| {
+            reminder.clone().run(stop)
+        });
+    }
+
+    /// Returns what ends registrations for stages that wait for their tasks.
+    fn finisher(&self, mover: &Mover) -> Finisher {
+        let finder = Finder::new(Arc::clone(&self.ctx), mover.clone());
+        let standing = self.service.asker.standing().clone();
+        let registrar = self.service.registrar.clone();
+        Finisher::new(Arc::clone(&self.ctx), finder, standing, registrar)
     }
 
     /// Starts the stages that check whether trees have ended, and what tasks wait for.
@@ -156,11 +169,12 @@ impl Node {
         let opener = Opener::new(ctx(), mover.clone(), changer.clone());
         let releaser = Releaser::new(ctx(), mover.clone(), changer, canceller, opener.clone());
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
-        let (moved, found) = (mover.clone(), finder.clone());
-        let checker = Checker::new(ctx(), moved, found, changer, canceller);
+        let moved = mover.clone();
+        let finisher = self.finisher(&mover);
+        let checker = Checker::new(ctx(), moved, finder, finisher.clone(), changer, canceller);
         self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
         let registrar = service.registrar.clone();
-        let tender = Tender::new(ctx(), mover, finder, registrar, releaser, opener);
+        let tender = Tender::new(ctx(), mover, finisher, registrar, releaser, opener);
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 

@@ -12,6 +12,9 @@ pub const AFTER_IDS_OF_REQUEST_MAX: usize = 10 * AFTER_IDS_MAX;
 /// Tasks that are looked for at once when a waiter is registered: the searches of one request leave room for others.
 pub const AFTER_LOOKED_FOR_AT_ONCE: usize = 32;
 
+/// Dependencies of which one look of a waiter asks whether anything still comes to them: a search for each.
+pub const AFTER_FINISHED_AT_ONCE: usize = 32;
+
 /// Rows of joins that are read or written at once: 100 KB, and a waiter of the most has four pages.
 pub const JOINS_PAGE: usize = 500;
 

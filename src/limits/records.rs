@@ -262,6 +262,12 @@ pub const TURNS_IN_FLIGHT_MAX: usize = 64;
 /// Sequences that wait for the usher of a node, 300 bytes each at most. Others are left to the looks of their tasks.
 pub const SEQUENCES_HANDED_MAX: usize = 10_000;
 
+/// Sequences of a node whose tasks have waited for long, 300 bytes each at most. Others come back with the looks of their tasks.
+pub const SEQUENCES_HELD_MAX: usize = 1_000;
+
+/// How many of these are looked after at once: each may take a search, and none of them hurries.
+pub const SEQUENCES_HELD_AT_ONCE: usize = 8;
+
 /// Sequences of which a node knows a task that went out and has not ended, 500 bytes each at most: both names and the task.
 /// Tasks of others go out when they are due, and wait for their turn behind that.
 pub const SEQUENCES_AHEAD_MAX: usize = 10_000;

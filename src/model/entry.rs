@@ -6,7 +6,7 @@
 //! and dead heartbeats alike. A third kind, `done`, overwrites an entry that must not act any more: a row
 //! that stays costs less than a tombstone in front of later reads.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     ids::TaskId,
@@ -15,6 +15,17 @@ use super::{
     time::{Millis, Tick},
     wheel::{Shape, Slot, WheelNumber},
 };
+
+/// How long an entry that is not removed when wheels remove it still counts as one that a wheel comes to. A task waits as much
+/// longer for another one before it asks whether anything comes to that.
+pub const LEFT_AFTER: Duration = Duration::from_secs(60);
+
+/// Tells whether wheels, which keep an entry for `kept` behind its time, would have removed one of this time long ago. One that
+/// is there was left by a registration that was not finished.
+#[must_use]
+pub fn is_left(due: Millis, kept: Duration, now: Millis) -> bool {
+    now >= due.after(kept + LEFT_AFTER)
+}
 
 /// Why an entry does not act any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -294,6 +305,14 @@ mod tests {
         fixtures::{START, id, shape, spec},
         target::Target,
     };
+
+    #[test]
+    fn an_entry_is_left_a_minute_behind_its_removal() {
+        let kept = Duration::from_secs(600);
+        let minute_behind = START.after(kept + Duration::from_secs(60));
+        assert!(!is_left(START, kept, Millis(minute_behind.0 - 1)));
+        assert!(is_left(START, kept, minute_behind));
+    }
 
     #[test]
     fn an_entry_whose_slot_has_closed_goes_into_one_that_is_open_and_keeps_its_start() {

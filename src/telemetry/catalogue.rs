@@ -280,6 +280,11 @@ pub const METRICS: &[Metric] = &[
         "Turns that a node had no memory to publish the tasks of; their looks do.",
     ),
     counter(
+        "tickwheel_registrations_finished_total",
+        &[],
+        "Tasks that others wait for and that were entered anew, as their registration got no answer.",
+    ),
+    counter(
         "tickwheel_dropped_total",
         &[],
         "Due tasks that the gate of their callback has cancelled.",

@@ -24,11 +24,11 @@ use crate::{
         api::Fault,
         context::Context,
         internal::follow_ups,
-        query::find::Finder,
         tasks::{
             finish,
             register::{Incoming, Registrar},
             transition::{Moved, Mover},
+            unfinished::Finisher,
         },
     },
     limits::{
@@ -84,7 +84,7 @@ enum Rows {
 pub(in crate::flow) struct Tender {
     ctx: Arc<Context>,
     mover: Mover,
-    finder: Finder,
+    finisher: Finisher,
     registrar: Registrar,
     releaser: Releaser,
     opener: Opener,
@@ -97,7 +97,7 @@ impl Tender {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         mover: Mover,
-        finder: Finder,
+        finisher: Finisher,
         registrar: Registrar,
         releaser: Releaser,
         opener: Opener,
@@ -105,7 +105,7 @@ impl Tender {
         Self {
             ctx,
             mover,
-            finder,
+            finisher,
             registrar,
             releaser,
             opener,
@@ -295,7 +295,7 @@ impl Tender {
             None if open.opened.round > 0 => {
                 return self.opener.close(parent, open.id, open.opened.round).await;
             }
-            None if self.finder.registered(open.id).await?.is_some() => return Ok(()),
+            None if self.finisher.finish(&[open.id]).await? > 0 => return Ok(()),
             None => {}
         }
         // The add may have been refused meanwhile.

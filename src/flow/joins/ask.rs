@@ -4,13 +4,14 @@
 //! version wrote is open, and left to the nodes of that version.
 
 use super::{
-    check::{Asking, Checker, seen_by_row},
+    check::{Answers, Asking, Checker, seen_by_row},
     rows,
 };
 use crate::{
     flow::api::Fault,
-    limits::{AFTER_LOOKED_FOR_AT_ONCE, JOINS_PAGE},
+    limits::{AFTER_FINISHED_AT_ONCE, AFTER_LOOKED_FOR_AT_ONCE, JOINS_PAGE},
     model::{
+        entry,
         family::Outcome,
         ids::TaskId,
         join::{self, KEPT_MIN, Seen},
@@ -25,8 +26,8 @@ impl Checker {
         &self,
         of: Asking<'_>,
         rows: &[rows::Joined],
-    ) -> Result<Vec<(TaskId, Seen)>, Fault> {
-        let mut all = Vec::with_capacity(rows.len());
+    ) -> Result<Answers, Fault> {
+        let (mut all, mut awaited) = (Vec::with_capacity(rows.len()), Vec::new());
         for some in rows.chunks(JOINS_PAGE) {
             let open = some.iter().filter(|one| one.is_open());
             let open: Vec<TaskId> = open.map(|one| one.id).collect();
@@ -45,6 +46,9 @@ impl Checker {
                         if seen.is_none() {
                             sought.push((all.len(), one.id, known));
                         }
+                        if self.is_awaited_long(of, one.id, seen) {
+                            awaited.push(one.id);
+                        }
                         seen.unwrap_or(Seen::Unknown)
                     }
                     Err(error) => not_understood(of, one.id, error)?,
@@ -62,7 +66,29 @@ impl Checker {
                 joins.failed.add(of.waiter, self.ctx.time.moment());
             }
         }
-        Ok(all)
+        Ok(Answers { seen: all, awaited })
+    }
+
+    /// Tells whether a dependency without a row waits for a worker, or nothing comes to it.
+    fn is_awaited_long(&self, of: Asking<'_>, id: TaskId, seen: Option<Seen>) -> bool {
+        let kept = self.ctx.settings.erase_delay;
+        seen == Some(Seen::Open) && entry::is_left(id.first_start(), kept, of.now)
+    }
+
+    /// Ends the registrations of dependencies to which nothing comes any more: of some of them, others each time. The next look
+    /// of the waiter repeats what fails.
+    pub(super) async fn finish(&self, waiter: TaskId, mut awaited: Vec<TaskId>) {
+        if awaited.len() > AFTER_FINISHED_AT_ONCE {
+            let some = self.ctx.time.random() % awaited.len() as u64;
+            awaited.rotate_left(usize::try_from(some).unwrap_or(0));
+            awaited.truncate(AFTER_FINISHED_AT_ONCE);
+        }
+        if awaited.is_empty() {
+            return;
+        }
+        if let Err(fault) = self.finisher.finish(&awaited).await {
+            tracing::debug!(task = %waiter, %fault, "what it waits for was left to its next look");
+        }
     }
 
     /// Looks for dependencies that have no row, some at once: of each its place, and whether it was known.

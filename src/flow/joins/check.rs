@@ -20,7 +20,7 @@ use crate::{
         api::Fault,
         context::Context,
         query::find::Finder,
-        tasks::{cancel::Canceller, reschedule::Changer, transition::Mover},
+        tasks::{cancel::Canceller, reschedule::Changer, transition::Mover, unfinished::Finisher},
     },
     limits::{
         FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX, JOIN_DEADLINE_AHEAD, JOIN_ROWS_KEPT,
@@ -57,12 +57,21 @@ pub(super) struct Asking<'a> {
     pub(super) is_late: bool,
 }
 
+/// The answers of dependencies.
+#[derive(Debug, Default)]
+pub(super) struct Answers {
+    pub(super) seen: Vec<(TaskId, Seen)>,
+    /// Those of them that have no row, and should have begun some time ago.
+    pub(super) awaited: Vec<TaskId>,
+}
+
 /// The checker of a node. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Checker {
     pub(super) ctx: Arc<Context>,
     pub(super) mover: Mover,
     pub(super) finder: Finder,
+    pub(super) finisher: Finisher,
     changer: Changer,
     canceller: Canceller,
 }
@@ -74,6 +83,7 @@ impl Checker {
         ctx: Arc<Context>,
         mover: Mover,
         finder: Finder,
+        finisher: Finisher,
         changer: Changer,
         canceller: Canceller,
     ) -> Self {
@@ -81,6 +91,7 @@ impl Checker {
             ctx,
             mover,
             finder,
+            finisher,
             changer,
             canceller,
         }
@@ -161,11 +172,14 @@ impl Checker {
             return Ok(());
         }
         let rows = rows::dependencies(&self.ctx, waiter).await?;
-        let seen = if of.is_late || depth == Depth::Dependencies {
+        let Answers { seen, awaited } = if of.is_late || depth == Depth::Dependencies {
             self.ask(of, &rows).await?
         } else {
             let seen = |one: &Joined| (one.id, seen_by_row(after, one.row));
-            rows.iter().map(seen).collect()
+            Answers {
+                seen: rows.iter().map(seen).collect(),
+                ..Answers::default()
+            }
         };
         let verdict = verdict(of, &spec, &seen);
         if let Some((fails, error)) = verdict.end() {
@@ -178,6 +192,7 @@ impl Checker {
                 sweep::remember(&self.ctx, waiter, after, &seen);
                 if depth == Depth::Dependencies {
                     self.keep(of, &spec, &rows).await?;
+                    self.finish(waiter, awaited).await;
                 }
                 self.come_back(waiter, after, now);
                 return Ok(());

@@ -1,6 +1,7 @@
-//! The list of handed sequences tells the usher of a node which sequences have a task that may run now.
+//! The lists of sequences tell the stages of a node which sequences have a task that may run now, and which ones have waited for
+//! long.
 //!
-//! It is a hint: a sequence that finds no room in it, or is lost with the node, waits for the look of its next task.
+//! They are hints: a sequence that finds no room in one, or is lost with the node, waits for the look of its next task.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -10,9 +11,13 @@ use std::{
 use tokio::sync::Notify;
 
 use super::ahead::Ahead;
-use crate::{limits::SEQUENCES_HANDED_MAX, model::ordering::Sequence, time_source::Moment};
+use crate::{
+    limits::{SEQUENCES_HANDED_MAX, SEQUENCES_HELD_MAX},
+    model::ordering::Sequence,
+    time_source::Moment,
+};
 
-/// A sequence on the list.
+/// A sequence on a list.
 #[derive(Debug, Clone, Copy)]
 struct Wanted {
     /// Not before this, and in the order of the numbers.
@@ -30,10 +35,10 @@ struct List {
 
 impl List {
     /// Tells whether there was room.
-    fn put(&mut self, sequence: Sequence, at: Moment, tries: u32) -> bool {
+    fn put(&mut self, sequence: Sequence, at: Moment, tries: u32, max: usize) -> bool {
         match self.wanted.get(&sequence) {
             Some(before) => drop(self.order.remove(&before.at)),
-            None if self.wanted.len() >= SEQUENCES_HANDED_MAX => return false,
+            None if self.wanted.len() >= max => return false,
             None => {}
         }
         self.last += 1;
@@ -44,38 +49,25 @@ impl List {
     }
 }
 
-/// The list. Nothing waits while it is held.
+/// A list of sequences. Nothing waits while it is held.
 #[derive(Debug, Default)]
-pub struct Handed {
+pub(super) struct Listed {
     list: Mutex<List>,
     added: Notify,
-    ahead: Ahead,
 }
 
-impl Handed {
-    /// Returns the tasks that went out, where the queue is of this process.
-    pub(in crate::flow) const fn ahead(&self) -> &Ahead {
-        &self.ahead
-    }
-
-    /// Adds a sequence that is to be looked at now.
-    pub(in crate::flow) fn add(&self, sequence: Sequence, now: Moment) {
-        self.put(sequence, now, 0);
-    }
-
-    /// Adds a sequence that is to be looked at once more, later. One that was added anew meanwhile stays as it is.
-    pub(super) fn again(&self, sequence: Sequence, at: Moment, tries: u32) {
-        if !self.lock().wanted.contains_key(&sequence) {
-            self.put(sequence, at, tries);
-        }
-    }
-
-    fn put(&self, sequence: Sequence, at: Moment, tries: u32) {
-        if self.lock().put(sequence, at, tries) {
+impl Listed {
+    /// Tells whether there was room.
+    fn put(&self, sequence: Sequence, at: Moment, tries: u32, max: usize) -> bool {
+        let put = self.lock().put(sequence, at, tries, max);
+        if put {
             self.added.notify_one();
-        } else {
-            metrics::counter!("tickwheel_turns_left_to_looks_total").increment(1);
         }
+        put
+    }
+
+    fn has(&self, sequence: &Sequence) -> bool {
+        self.lock().wanted.contains_key(sequence)
     }
 
     /// Takes up to `max` sequences whose time has come, with how often each was looked at for nothing. The first one that came
@@ -112,6 +104,57 @@ impl Handed {
     }
 }
 
+/// The lists of a node.
+#[derive(Debug, Default)]
+pub struct Handed {
+    passed: Listed,
+    held: Listed,
+    ahead: Ahead,
+}
+
+impl Handed {
+    /// Returns the tasks that went out, where the queue is of this process.
+    pub(in crate::flow) const fn ahead(&self) -> &Ahead {
+        &self.ahead
+    }
+
+    /// Returns the sequences whose turn was passed on, for the usher.
+    pub(super) const fn passed(&self) -> &Listed {
+        &self.passed
+    }
+
+    /// Returns the sequences whose tasks have waited for long, for the reminder.
+    pub(super) const fn held(&self) -> &Listed {
+        &self.held
+    }
+
+    /// Adds a sequence that is to be looked at now.
+    pub(in crate::flow) fn add(&self, sequence: Sequence, now: Moment) {
+        self.put(sequence, now, 0);
+    }
+
+    /// Adds a sequence that is to be looked at once more, later. One that was added anew meanwhile stays as it is.
+    pub(super) fn again(&self, sequence: Sequence, at: Moment, tries: u32) {
+        if !self.passed.has(&sequence) {
+            self.put(sequence, at, tries);
+        }
+    }
+
+    /// Adds a sequence whose tasks have waited for long. One that is there stays as it is, and the next look brings one again
+    /// for which there is no room.
+    pub(super) fn remind(&self, sequence: Sequence, at: Moment) {
+        if !self.held.has(&sequence) {
+            self.held.put(sequence, at, 0, SEQUENCES_HELD_MAX);
+        }
+    }
+
+    fn put(&self, sequence: Sequence, at: Moment, tries: u32) {
+        if !self.passed.put(sequence, at, tries, SEQUENCES_HANDED_MAX) {
+            metrics::counter!("tickwheel_turns_left_to_looks_total").increment(1);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -134,10 +177,30 @@ mod tests {
         list.add(sequence("a"), now);
         list.again(sequence("a"), later, 3);
         list.again(sequence("b"), later, 3);
-        assert_eq!(list.take(now, 9), [(sequence("a"), 0)]);
-        assert_eq!((list.take(now, 9), list.next()), (Vec::new(), Some(later)));
-        assert_eq!(list.take(later, 9), [(sequence("b"), 3)]);
-        assert_eq!(list.next(), None);
-        list.added().await;
+        assert_eq!(list.passed().take(now, 9), [(sequence("a"), 0)]);
+        assert_eq!(
+            (list.passed().take(now, 9), list.passed().next()),
+            (Vec::new(), Some(later))
+        );
+        assert_eq!(list.passed().take(later, 9), [(sequence("b"), 3)]);
+        assert_eq!(list.passed().next(), None);
+        list.passed().added().await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reminder_is_there_once_beside_a_turn_and_has_a_bound() {
+        let (list, now) = (Handed::default(), TimeSource::real().moment());
+        let later = now.after(Duration::from_secs(1));
+        list.remind(sequence("a"), later);
+        list.remind(sequence("a"), now);
+        list.add(sequence("a"), now);
+        assert_eq!(list.passed().take(now, 9), [(sequence("a"), 0)]);
+        assert_eq!(list.held().take(now, 9), []);
+        assert_eq!(list.held().take(later, 9), [(sequence("a"), 0)]);
+        for number in 0..=SEQUENCES_HELD_MAX {
+            list.remind(sequence(&number.to_string()), now);
+        }
+        let taken = list.held().take(now, usize::MAX);
+        assert_eq!(taken.len(), SEQUENCES_HELD_MAX);
     }
 }

@@ -4,7 +4,8 @@
 //! - `place` gives a task its place before it is written, and makes the place sure after.
 //! - `turn` asks for the turn, for claims and looks.
 //! - `leave` takes an ended or moved task out, and passes the turn on.
-//! - `usher` publishes the task that has come to its turn; [`handed`] is its list.
+//! - `usher` publishes the task that has come to its turn.
+//! - `reminder` looks after sequences whose tasks have waited for long. [`handed`] has the lists of both.
 //! - `ahead` tells which tasks need not go out before that.
 //!
 //! The order of the writes, and what a crash between two of them leaves:
@@ -22,6 +23,7 @@ pub(in crate::flow) mod ahead;
 pub mod handed;
 pub(in crate::flow) mod leave;
 pub(in crate::flow) mod place;
+pub(in crate::flow) mod reminder;
 pub(in crate::flow) mod rows;
 pub(in crate::flow) mod turn;
 pub(in crate::flow) mod usher;

@@ -17,6 +17,7 @@ use crate::{
     flow::{api::Fault, context::Context, query::find::Finder, tasks::transition::Mover},
     limits,
     model::{
+        entry,
         ids::TaskId,
         ordering::{self, Bound, Holder, Member, Sequence, Standing, Turn},
         row::TaskRow,
@@ -140,7 +141,12 @@ impl TurnKeeper {
                 None => {
                     let found = self.first(sequence, search).await?;
                     match found.first {
-                        First::Member(..) => return Ok(Asked::Behind),
+                        First::Member(member, row) => {
+                            if row.is_none() {
+                                self.remind(sequence, member.rank.start);
+                            }
+                            return Ok(Asked::Behind);
+                        }
                         First::Open(until) => {
                             // If that one is a ghost, nobody else comes back to this task soon.
                             let at = self.ctx.time.moment().after(until.since(self.ctx.now()));
@@ -184,7 +190,7 @@ impl TurnKeeper {
     }
 
     /// Returns the tasks that have the turns of these sequences and keep the others waiting. Where it cannot be told, the claim
-    /// finds out.
+    /// finds out. The reminder looks after a holder that nothing comes to any more.
     pub(in crate::flow) async fn holders(
         &self,
         sequences: &[Sequence],
@@ -203,9 +209,25 @@ impl TurnKeeper {
 
     async fn holder(&self, sequence: &Sequence) -> Result<Option<TaskId>, Fault> {
         let there = rows::read(&self.ctx, sequence, Freshness::Quorum).await?;
-        match there.turn.holder {
-            Some(holder) if self.stands(&holder).await? => Ok(Some(holder.id)),
-            _ => Ok(None),
+        let Some(holder) = there.turn.holder else {
+            return Ok(None);
+        };
+        let row = self.row(holder.id, holder.generation).await?;
+        if self.hold_of(&holder, row.as_ref()).await? == Hold::Over {
+            return Ok(None);
+        }
+        if row.is_none() {
+            self.remind(sequence, holder.since);
+        }
+        Ok(Some(holder.id))
+    }
+
+    /// Has the reminder look whether anything still comes to the first task of a sequence, which has no row and holds the others
+    /// since then, if that is long ago.
+    fn remind(&self, sequence: &Sequence, since: Millis) {
+        if entry::is_left(since, self.ctx.settings.erase_delay, self.ctx.now()) {
+            let at = self.ctx.time.moment().after(entry::LEFT_AFTER);
+            self.ctx.handed.remind(sequence.clone(), at);
         }
     }
 

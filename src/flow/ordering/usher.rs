@@ -74,7 +74,7 @@ impl Usher {
             if self.step().await == Stepped::More {
                 continue;
             }
-            let next = self.ctx.handed.next();
+            let next = self.ctx.handed.passed().next();
             let until = async {
                 match next {
                     Some(at) => self.ctx.time.sleep_until(at).await,
@@ -84,7 +84,7 @@ impl Usher {
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.ctx.handed.added() => {}
+                () = self.ctx.handed.passed().added() => {}
                 () = until => {}
             }
         }
@@ -95,6 +95,7 @@ impl Usher {
         let batch = self
             .ctx
             .handed
+            .passed()
             .take(self.ctx.time.moment(), limits::TURNS_IN_FLIGHT_MAX);
         if batch.is_empty() {
             return Stepped::Idle;

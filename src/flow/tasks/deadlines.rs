@@ -7,6 +7,10 @@
 //! healthy attempt. Several nodes that notice one death repeat each other harmlessly, and the durable look
 //! remains the safety net for a node that died.
 //!
+//! The order is that of the monotonic clock, and each attempt is examined at least every [`limits::WATCH_EXAMINED_EVERY`] if no
+//! heartbeat comes here. A wall clock that is an hour ahead or behind for seconds would put an attempt off by an hour, and it
+//! would count as running when another node has long ended it.
+//!
 //! The watch is bounded: beyond [`limits::WATCHED_ATTEMPTS_MAX`] an attempt is left to its look.
 
 use std::{
@@ -27,6 +31,7 @@ use crate::{
         state::{State, TaskRow},
         time::Millis,
     },
+    time_source::{Moment, TimeSource},
 };
 
 /// Wait before an attempt is examined again after the store was away.
@@ -38,9 +43,9 @@ struct Watch {
     attempt: u32,
     callback: Arc<str>,
     /// When it is examined, as far as is known by now.
-    until: Millis,
+    until: Moment,
     /// Its place in the order: at `until`, or before if a heartbeat has come since.
-    placed: Millis,
+    placed: Moment,
 }
 
 /// An attempt whose lease has lapsed, as far as this node knows.
@@ -54,7 +59,7 @@ struct Lapsed {
 #[derive(Debug, Default)]
 struct Watched {
     by_id: HashMap<TaskId, Watch>,
-    order: BTreeSet<(Millis, TaskId)>,
+    order: BTreeSet<(Moment, TaskId)>,
     /// How many attempts of each callback are watched.
     running: HashMap<Arc<str>, usize>,
     /// Told once, when an attempt of a callback has ended: tasks wait for its place.
@@ -68,7 +73,7 @@ impl Watched {
         id: TaskId,
         attempt: u32,
         callback: &str,
-        until: Millis,
+        until: Moment,
         max: usize,
     ) -> bool {
         if let Some(watch) = self.by_id.get_mut(&id)
@@ -124,7 +129,7 @@ impl Watched {
     }
 
     /// Takes out what has lapsed at `now`, at most `max`. It counts as running until it is given back: its worker may live.
-    fn take(&mut self, now: Millis, max: usize) -> Vec<Lapsed> {
+    fn take(&mut self, now: Moment, max: usize) -> Vec<Lapsed> {
         let mut lapsed = Vec::new();
         while lapsed.len() < max
             && let Some((placed, id)) = self.order.first().copied()
@@ -161,8 +166,9 @@ impl Watched {
 }
 
 /// The watched attempts of a node. Cheap to clone; clones are the same watch.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Deadlines {
+    time: TimeSource,
     watched: Arc<Mutex<Watched>>,
     earlier: Arc<Notify>,
     /// The grace behind each lease: on a cluster, how far the clock of the node that answers the next claim may be behind.
@@ -176,12 +182,14 @@ impl Deadlines {
         // One process has one clock.
         let shared = ctx.underway.is_none();
         Self {
+            time: ctx.time.clone(),
+            watched: Arc::default(),
+            earlier: Arc::default(),
             grace: if shared {
                 ctx.rules.skew_max
             } else {
                 Duration::ZERO
             },
-            ..Self::default()
         }
     }
 
@@ -243,20 +251,26 @@ impl Deadlines {
     }
 
     fn watch_until(&self, id: TaskId, attempt: u32, callback: &str, alive_until: Millis) {
-        let until = alive_until.after(self.grace);
+        let wait = wait_for(alive_until.after(self.grace), self.time.now());
+        let until = self.time.moment().after(wait);
         let max = limits::WATCHED_ATTEMPTS_MAX;
         if self.lock().watch(id, attempt, callback, until, max) {
             self.earlier.notify_one();
         }
     }
 
-    fn next(&self) -> Option<Millis> {
+    fn next(&self) -> Option<Moment> {
         self.lock().order.first().map(|(at, _)| *at)
     }
 
     fn lock(&self) -> MutexGuard<'_, Watched> {
         self.watched.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Returns how long an attempt whose lease ends at `until` is not examined.
+fn wait_for(until: Millis, now: Millis) -> Duration {
+    until.since(now).min(limits::WATCH_EXAMINED_EVERY)
 }
 
 /// The stage that examines attempts whose leases have lapsed.
@@ -272,7 +286,7 @@ impl Watcher {
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
         while !stop.is_cancelled() {
             let max = limits::STEP_ENTRIES_MAX;
-            let lapsed = self.deadlines.lock().take(self.ctx.now(), max);
+            let lapsed = self.deadlines.lock().take(self.ctx.time.moment(), max);
             if !lapsed.is_empty() {
                 let mut taken = Taken {
                     watcher: &self,
@@ -284,11 +298,17 @@ impl Watcher {
                 continue;
             }
             let next = self.deadlines.next();
+            let until = async {
+                match next {
+                    Some(at) => self.ctx.time.sleep_until(at).await,
+                    None => std::future::pending().await,
+                }
+            };
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.deadlines.earlier.notified() => {}
-                () = async { self.ctx.time.sleep_until_wall(next.unwrap_or(Millis::MAX)).await }, if next.is_some() => {}
+                () = until => {}
             }
         }
     }
@@ -377,6 +397,14 @@ mod tests {
     use super::*;
     use crate::model::wheel::WheelNumber;
 
+    thread_local! {
+        static BEGAN: Moment = TimeSource::real().moment();
+    }
+
+    fn at(ms: u64) -> Moment {
+        BEGAN.with(|began| began.after(Duration::from_millis(ms)))
+    }
+
     fn id(number: u64) -> TaskId {
         TaskId::new(Millis(0), WheelNumber::new(0).unwrap(), number)
     }
@@ -388,15 +416,15 @@ mod tests {
     #[test]
     fn a_heartbeat_puts_off_what_a_settle_ends() {
         let mut watched = Watched::default();
-        assert!(watched.watch(id(1), 1, "c", Millis(50), 9));
-        assert!(!watched.watch(id(2), 1, "c", Millis(60), 9));
-        assert!(watched.watch(id(3), 4, "c", Millis(40), 9));
-        watched.watch(id(1), 1, "c", Millis(90), 9);
+        assert!(watched.watch(id(1), 1, "c", at(50), 9));
+        assert!(!watched.watch(id(2), 1, "c", at(60), 9));
+        assert!(watched.watch(id(3), 4, "c", at(40), 9));
+        watched.watch(id(1), 1, "c", at(90), 9);
         watched.forget(id(2));
-        assert_eq!(watched.take(Millis(39), 9), []);
-        let mut lapsed = watched.take(Millis(89), 9);
+        assert_eq!(watched.take(at(39), 9), []);
+        let mut lapsed = watched.take(at(89), 9);
         assert_eq!(ids(&lapsed), [(id(3), 4)]);
-        lapsed.extend(watched.take(Millis(90), 9));
+        lapsed.extend(watched.take(at(90), 9));
         assert_eq!(ids(&lapsed), [(id(3), 4), (id(1), 1)]);
         watched.give_back(&lapsed);
         assert!(watched.by_id.is_empty() && watched.order.is_empty());
@@ -404,19 +432,28 @@ mod tests {
     }
 
     #[test]
+    fn an_attempt_is_examined_at_the_end_of_its_lease_and_at_least_once_a_minute() {
+        let (now, ms) = (Millis(1_000_000), Duration::from_millis);
+        assert_eq!(wait_for(Millis(999_999), now), ms(0));
+        assert_eq!(wait_for(Millis(1_000_001), now), ms(1));
+        assert_eq!(wait_for(Millis(1_060_000), now), ms(60_000));
+        assert_eq!(wait_for(Millis(1_060_001), now), ms(60_000));
+    }
+
+    #[test]
     fn running_attempts_are_counted_by_callback() {
         let mut watched = Watched::default();
-        watched.watch(id(1), 1, "a", Millis(50), 9);
-        watched.watch(id(2), 1, "a", Millis(60), 9);
-        watched.watch(id(2), 2, "a", Millis(60), 9);
-        watched.watch(id(3), 1, "b", Millis(60), 9);
+        watched.watch(id(1), 1, "a", at(50), 9);
+        watched.watch(id(2), 1, "a", at(60), 9);
+        watched.watch(id(2), 2, "a", at(60), 9);
+        watched.watch(id(3), 1, "b", at(60), 9);
         let running = |watched: &Watched, name: &str| watched.running.get(name).copied();
         assert_eq!(
             (running(&watched, "a"), running(&watched, "b")),
             (Some(2), Some(1))
         );
         // Its worker may live: it counts until it was examined.
-        let lapsed = watched.take(Millis(55), 9);
+        let lapsed = watched.take(at(55), 9);
         assert_eq!(running(&watched, "a"), Some(2));
         watched.give_back(&lapsed);
         watched.forget(id(3));
@@ -429,14 +466,14 @@ mod tests {
     #[test]
     fn the_newest_attempt_is_watched_and_no_more_than_there_is_room_for() {
         let mut watched = Watched::default();
-        watched.watch(id(1), 2, "c", Millis(50), 2);
-        watched.watch(id(1), 1, "c", Millis(70), 2);
-        watched.watch(id(1), 3, "c", Millis(60), 2);
-        watched.watch(id(2), 1, "c", Millis(10), 2);
-        watched.watch(id(3), 1, "c", Millis(20), 2);
+        watched.watch(id(1), 2, "c", at(50), 2);
+        watched.watch(id(1), 1, "c", at(70), 2);
+        watched.watch(id(1), 3, "c", at(60), 2);
+        watched.watch(id(2), 1, "c", at(10), 2);
+        watched.watch(id(3), 1, "c", at(20), 2);
         assert_eq!((watched.by_id.len(), watched.order.len()), (2, 2));
-        let lapsed = watched.take(Millis(100), 1);
+        let lapsed = watched.take(at(100), 1);
         assert_eq!(ids(&lapsed), [(id(2), 1)]);
-        assert_eq!(ids(&watched.take(Millis(100), 9)), [(id(1), 3)]);
+        assert_eq!(ids(&watched.take(at(100), 9)), [(id(1), 3)]);
     }
 }

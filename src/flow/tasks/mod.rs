@@ -37,6 +37,7 @@ pub(in crate::flow) mod results;
 pub mod settle;
 pub(in crate::flow) mod standing;
 pub mod transition;
+pub(in crate::flow) mod unfinished;
 mod way;
 mod whole;
 pub(in crate::flow) mod withdraw;

@@ -136,7 +136,10 @@ impl Standing {
     }
 
     /// Tells whether a look of a task lies ahead. From its first publication on there is one.
-    async fn has_look(&self, id: TaskId) -> Result<bool, Fault> {
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(super) async fn has_look(&self, id: TaskId) -> Result<bool, Fault> {
         let grid = Grid::of(id, self.ctx.shape());
         let ahead = self.ctx.rules.look_ahead;
         let mut points = grid.points_around(self.ctx.now());

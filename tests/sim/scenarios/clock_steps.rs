@@ -5,7 +5,10 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::{NewTask, View, VisibleState},
+        api::{
+            ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask, SettleAnswer,
+            SettleRequest, View, VisibleState,
+        },
         service::Service,
     },
     model::{ids::TaskId, state::Outcome},
@@ -226,4 +229,57 @@ async fn two_nodes_that_disagree_about_the_time_lose_nothing_and_repeat_little()
         early_and_twice += usize::from(early_ms > 0 && times.len() > 1);
     }
     assert!((1..200).contains(&early_and_twice), "{early_and_twice}");
+}
+
+/// The clock of a node is an hour ahead when it serves a claim. The task sends heartbeats to another node, and ends there after
+/// as long as is told. Returns how many attempts the first node counts a minute and a half later.
+async fn counted_behind_a_clock_ahead(runs: u32) -> u64 {
+    let world = World::new(1, 64);
+    let (ahead, other) = (world.node(1), world.node(2));
+    world.pass(5 * SECOND).await;
+    let task = vec![callback(world.time.now().after(SECOND))];
+    let id = register(&other.service(), task).await[0].id;
+    world.pass(2 * SECOND).await;
+    ahead.time.set_wall_error_ms(3_600_000);
+    let request = ClaimRequest {
+        id,
+        generation: 0,
+        expected_attempt: 0,
+        spec: None,
+        published: None,
+        with_content: false,
+        admitted: false,
+    };
+    let claimed = ahead.service().claim("worker", vec![request]).await;
+    assert!(matches!(claimed[0], ClaimAnswer::Claimed(_)), "{claimed:?}");
+    ahead.time.set_wall_error_ms(0);
+    for _ in 0..runs {
+        let beat = HeartbeatRequest {
+            id,
+            attempt: 1,
+            progress: None,
+        };
+        let answer = other.service().heartbeat("worker", vec![beat]).await;
+        assert!(matches!(answer[0], HeartbeatAnswer::Ok), "{answer:?}");
+        world.pass(SECOND).await;
+    }
+    let report = SettleRequest {
+        id,
+        attempt: 1,
+        outcome: Outcome::Succeeded { result: None },
+        answered: None,
+    };
+    let answer = other.service().settle("worker", vec![report]).await;
+    assert!(matches!(answer[0], SettleAnswer::Ok), "{answer:?}");
+    let running = async || ahead.service().activity("work").await.unwrap().running;
+    assert_ne!(running().await, 0);
+    world.pass(90 * SECOND).await;
+    running().await
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_does_not_count_for_the_hour_that_a_clock_was_ahead() {
+    for runs in [0, 20, 200] {
+        assert_eq!(counted_behind_a_clock_ahead(runs).await, 0, "{runs} s");
+    }
 }

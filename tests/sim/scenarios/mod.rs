@@ -54,5 +54,6 @@ mod sick_topics;
 mod slots;
 mod told_once;
 mod trees;
+mod unfinished;
 mod unreadable;
 mod unsent;

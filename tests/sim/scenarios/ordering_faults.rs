@@ -14,7 +14,7 @@ use tickwheel::{
         api::VisibleState,
         tasks::asked::{Answer, AskedTask},
     },
-    model::{client_id, ids::TaskId, key::OnConflict, time::Millis},
+    model::{client_id, ids::TaskId, key::OnConflict, state::Outcome, time::Millis},
     store::faulty::{Call, Fate},
 };
 
@@ -326,5 +326,58 @@ async fn a_repeated_registration_keeps_the_place_that_the_first_could_not_make_s
     let ids = [holder, id, behind];
     all_succeed(&world, &other.service(), &ids).await;
     assert_eq!(one_at_a_time(&world, &ids), ids);
+    worker.abort();
+}
+
+/// A registration without an answer wrote its entry late, into a slot that the wheel had passed. Its task came to its turn, and
+/// the claim could not be written. Nothing else comes to this task, and it must not hold the others for days.
+#[tokio::test(start_paused = true)]
+async fn a_late_entry_whose_claim_failed_holds_no_sequence() {
+    let world = World::new(1, 64);
+    let armed = Arc::new(AtomicUsize::new(0));
+    let late = {
+        let armed = Arc::clone(&armed);
+        move |_, call: Call| match (call.operation, armed.load(SeqCst)) {
+            ("put_entries", 1) => Fate::ApplyLater(10 * SECOND),
+            _ => Fate::Go,
+        }
+    };
+    let asked = world.node_with(1, Arc::new(late));
+    let swaps = Arc::new(AtomicUsize::new(0));
+    let fails = {
+        let (armed, swaps) = (Arc::clone(&armed), Arc::clone(&swaps));
+        // The first one is the end of the holder.
+        move |_, call: Call| match (call.operation, armed.load(SeqCst)) {
+            ("swap_tasks", 2) if swaps.fetch_add(1, SeqCst) == 1 => Fate::Fail,
+            _ => Fate::Go,
+        }
+    };
+    let other = world.node_with(2, Arc::new(fails));
+    let now = world.time.now().after(5 * SECOND);
+    let runs = move |id: TaskId, _| {
+        let is_first = id.first_start() == now;
+        let takes = if is_first { 20 * SECOND } else { SECOND };
+        (takes, Some(Outcome::Succeeded { result: None }))
+    };
+    let worker = world.worker(other.service(), Arc::new(runs));
+    world.pass(5 * SECOND).await;
+    let mut long = ordered(now, "a");
+    long.draft.claim_timeout = Some(30 * SECOND);
+    long.draft.heartbeat_timeout = Some(30 * SECOND);
+    let holder = one(&other.service(), long).await;
+    world.pass(SECOND).await;
+    armed.store(1, SeqCst);
+    let half = asked
+        .service()
+        .register(vec![ordered(now.after(2 * SECOND), "a")])
+        .await;
+    assert!(matches!(half[..], [Err(_)]), "{half:?}");
+    armed.store(0, SeqCst);
+    let behind = one(&other.service(), ordered(now.after(3 * SECOND), "a")).await;
+    world.pass(16 * SECOND).await;
+    armed.store(2, SeqCst);
+    world.pass(600 * SECOND).await;
+    assert!(swaps.load(SeqCst) > 1, "a claim failed");
+    all_succeed(&world, &other.service(), &[holder, behind]).await;
     worker.abort();
 }

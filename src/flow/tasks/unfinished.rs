@@ -1,0 +1,96 @@
+//! The finisher ends registrations for stages that wait for their tasks: for the reminder of sequences, the checker of joins and
+//! the tender of trees.
+//!
+//! A registration that got no answer may leave an entry in a slot that its wheel has passed, and no row. No wheel comes to such
+//! a task. Its client was told nothing, and may never ask again. Others may have been told that they wait for it: a sequence
+//! gives it its turn, a task names it as one to wait for, a tree holds a place for it. So it is entered once more, as its
+//! client would do.
+//!
+//! A task to which something still comes has an entry that is younger, or a look ahead. Entering such a task as well is safe:
+//! a claim makes one attempt of any number of messages. A record has no claim, and is left as it is.
+
+use std::sync::Arc;
+
+use super::{
+    register::{Incoming, Registrar},
+    standing::Standing,
+};
+use crate::{
+    flow::{
+        api::Fault,
+        context::Context,
+        query::find::{Finder, Registered},
+    },
+    model::{
+        entry::{self, Kind},
+        holder::Holder,
+        ids::TaskId,
+    },
+};
+
+/// The finisher. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Finisher {
+    ctx: Arc<Context>,
+    /// It is apart from those of clients and claims, whose searches must not wait for these.
+    finder: Finder,
+    standing: Standing,
+    registrar: Registrar,
+}
+
+impl Finisher {
+    /// Finishes through these.
+    #[must_use]
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        finder: Finder,
+        standing: Standing,
+        registrar: Registrar,
+    ) -> Self {
+        Self {
+            ctx,
+            finder,
+            standing,
+            registrar,
+        }
+    }
+
+    /// Enters those of these tasks, which had no rows when they were read, to which nothing comes any more. Returns how many
+    /// there are of which anything is known. Repeating it is safe.
+    ///
+    /// # Errors
+    /// When that cannot be told of one of them, or one was not entered. The others may have been.
+    pub(in crate::flow) async fn finish(&self, ids: &[TaskId]) -> Result<usize, Fault> {
+        let mut known = 0;
+        let mut left = Vec::new();
+        for (id, found) in ids.iter().zip(self.finder.registered_all(ids).await) {
+            let Some(found) = found? else { continue };
+            known += 1;
+            if self.may_be_left(&found) && !self.standing.has_look(*id).await? {
+                left.push(Incoming::of_holder(Holder {
+                    id: *id,
+                    generation: 0,
+                    spec: found.spec,
+                }));
+            }
+        }
+        if !left.is_empty() {
+            let ids: Vec<TaskId> = left.iter().map(|task| task.id).collect();
+            tracing::debug!(
+                ?ids,
+                "tasks whose registration was not finished are entered"
+            );
+            metrics::counter!("tickwheel_registrations_finished_total").increment(ids.len() as u64);
+            for entered in self.registrar.enter_admitted(left).await {
+                entered?;
+            }
+        }
+        Ok(known)
+    }
+
+    fn may_be_left(&self, found: &Registered) -> bool {
+        let (due, kept) = (found.entry.key.due, self.ctx.settings.erase_delay);
+        let acts = !matches!(found.entry.kind, Kind::Done { .. });
+        acts && found.spec.target.is_tracked() && entry::is_left(due, kept, self.ctx.now())
+    }
+}

@@ -1,0 +1,220 @@
+//! Tasks that others wait for run, though their registration ended in the middle and left an entry that no wheel comes to.
+
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering::SeqCst},
+    },
+    time::Duration,
+};
+
+use tickwheel::{
+    flow::{
+        api::{NewTask, View, VisibleState},
+        service::Service,
+        tasks::asked::AskedTask,
+    },
+    model::{
+        family::Kin,
+        ids::TaskId,
+        join::{After, Asked, Condition},
+        key::OnConflict,
+        look_step::LookStep,
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    store::faulty::{Call, Fate},
+};
+
+use crate::world::{Simulated, World, callback, published, register, succeeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// A node that turns the wheel, and one whose entries come 4 s late once it is armed.
+async fn nodes(world: &World) -> (Simulated, (Simulated, Arc<AtomicBool>)) {
+    let wheel = WheelNumber::new(0).unwrap();
+    let other = world.node(2);
+    world.pass(5 * SECOND).await;
+    let owner = world.owner(wheel).await;
+    let armed = Arc::new(AtomicBool::new(false));
+    let is_armed = Arc::clone(&armed);
+    let fates = move |_, call: Call| {
+        if call.operation == "put_entries" && is_armed.load(SeqCst) {
+            Fate::Delay(4 * SECOND)
+        } else {
+            Fate::Go
+        }
+    };
+    let slow = world.node_with(3, Arc::new(fates));
+    world.pass(10 * SECOND).await;
+    assert_eq!(world.owner(wheel).await, owner, "the other has the wheel");
+    (other, (slow, armed))
+}
+
+/// A task with an id of its client.
+fn named(task: NewTask, number: u64) -> AskedTask {
+    let step = LookStep::covering(60 * SECOND);
+    let id = TaskId::new(task.start, WheelNumber::new(0).unwrap(), number).with_look_step(step);
+    AskedTask {
+        id: Some(id),
+        task,
+        request: None,
+        on_conflict: OnConflict::Ignore,
+    }
+}
+
+fn waiting(start: Millis, ids: &[TaskId]) -> NewTask {
+    let mut task = callback(start);
+    task.draft.after = Some(Box::new(Asked {
+        after: After {
+            condition: Condition::AllSucceeded,
+            later: false,
+            deadline: None,
+            tasks: u32::try_from(ids.len()).unwrap(),
+        },
+        ids: ids.to_vec(),
+    }));
+    task
+}
+
+fn kin(mut task: NewTask, parent: Option<TaskId>) -> NewTask {
+    task.draft.kin = Some(Box::new(Kin {
+        parent,
+        is_parent: parent.is_none(),
+        ..Kin::default()
+    }));
+    task
+}
+
+/// Registers a task at a node that dies behind the write of its entry. The clock of the node that turns the wheel is ahead
+/// for seconds, so the slot has been passed when the entry comes.
+async fn left(
+    world: &World,
+    (slow, armed): &(Simulated, Arc<AtomicBool>),
+    (other, ahead_ms): (&Simulated, i64),
+    task: NewTask,
+) -> TaskId {
+    let task = named(task, 7);
+    let id = task.id.unwrap();
+    armed.store(true, SeqCst);
+    let service = slow.service();
+    let asked = tokio::spawn(async move { service.register_asked(vec![task]).await });
+    other.time.set_wall_error_ms(ahead_ms);
+    world.pass(3 * SECOND).await;
+    slow.crash();
+    world.pass(3 * SECOND).await;
+    assert!(!asked.is_finished(), "the node has died");
+    other.time.set_wall_error_ms(0);
+    world.pass(40 * SECOND).await;
+    id
+}
+
+async fn has_succeeded(service: &Service, id: TaskId) -> bool {
+    let view = service.get(id, View::Basic).await.unwrap();
+    view.is_some_and(|view| view.state == VisibleState::Succeeded)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_registration_got_no_answer_is_entered_for_one_that_waits() {
+    let world = World::new(1, 64);
+    let (other, slow) = nodes(&world).await;
+    let service = other.service();
+    let worker = world.worker(other.service(), succeeds(SECOND));
+    let dependency = left(
+        &world,
+        &slow,
+        (&other, 20_000),
+        callback(world.time.now().after(15 * SECOND)),
+    )
+    .await;
+    let waits = waiting(world.time.now(), &[dependency]);
+    let waiter = register(&service, vec![waits]).await[0].id;
+    world.pass(20 * SECOND).await;
+    assert_eq!(world.executions_of(dependency).len(), 0, "no wheel comes");
+    world.pass(600 * SECOND).await;
+    assert!(has_succeeded(&service, dependency).await);
+    eprintln!(
+        "{:?} {:?}",
+        world.executions_of(dependency),
+        world.time.now()
+    );
+    assert!(has_succeeded(&service, waiter).await);
+    worker.abort();
+}
+
+/// The first write of a task that waits for others is its look, and its row is the last one.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_whose_registration_got_no_answer_is_entered_for_one_that_waits() {
+    let world = World::new(1, 64);
+    let (other, slow) = nodes(&world).await;
+    let service = other.service();
+    let worker = world.worker(other.service(), succeeds(SECOND));
+    let now = world.time.now();
+    let first = register(&service, vec![callback(now)]).await[0].id;
+    let middle = left(
+        &world,
+        &slow,
+        (&other, 120_000),
+        waiting(now.after(15 * SECOND), &[first]),
+    )
+    .await;
+    world.pass(120 * SECOND).await;
+    let waits = waiting(world.time.now(), &[middle]);
+    let last = register(&service, vec![waits]).await[0].id;
+    assert_eq!(world.executions_of(middle).len(), 0, "no wheel comes");
+    world.pass(600 * SECOND).await;
+    assert!(has_succeeded(&service, middle).await);
+    assert!(has_succeeded(&service, last).await);
+    worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_child_whose_registration_got_no_answer_is_entered_for_its_tree() {
+    let world = World::new(1, 64);
+    let (other, slow) = nodes(&world).await;
+    let service = other.service();
+    let worker = world.worker(other.service(), succeeds(SECOND));
+    let root = kin(callback(world.time.now().after(60 * SECOND)), None);
+    let root = register(&service, vec![root]).await[0].id;
+    let start = world.time.now().after(15 * SECOND);
+    let child = left(
+        &world,
+        &slow,
+        (&other, 20_000),
+        kin(callback(start), Some(root)),
+    )
+    .await;
+    assert_eq!(world.executions_of(child).len(), 0, "no wheel comes");
+    world.pass(900 * SECOND).await;
+    assert!(has_succeeded(&service, child).await);
+    let tree = service.get(root, View::Basic).await.unwrap().unwrap().tree;
+    assert!(tree.is_some_and(|tree| !tree.faulted));
+    worker.abort();
+}
+
+/// Tasks that wait for a worker have looks, so nothing is entered again for those that wait for them.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_waits_for_a_worker_is_not_entered_again() {
+    let mut world = World::new(1, 4000);
+    world.settings.erase_delay = 600 * SECOND;
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let ordered = |after: u32| {
+        let mut task = callback(world.time.now().after(after * SECOND));
+        task.draft.ordering_key = Some("a".to_owned());
+        task
+    };
+    let tasks = register(&service, vec![ordered(1), ordered(2)]).await;
+    let (first, second) = (tasks[0].id, tasks[1].id);
+    let waits = waiting(world.time.now(), &[first, second]);
+    register(&service, vec![waits]).await;
+    let root = kin(callback(world.time.now()), None);
+    let root = register(&service, vec![root]).await[0].id;
+    let child = kin(callback(world.time.now().after(SECOND)), Some(root));
+    let child = register(&service, vec![child]).await[0].id;
+    world.pass(1800 * SECOND).await;
+    for id in [first, second, root, child] {
+        assert_eq!(published(&world, id).len(), 1, "{id}");
+    }
+}
