@@ -295,7 +295,7 @@ impl Tender {
             None if open.opened.round > 0 => {
                 return self.opener.close(parent, open.id, open.opened.round).await;
             }
-            None if self.finisher.finish(&[open.id]).await? > 0 => return Ok(()),
+            None if self.finisher.finish(&[open.id], open.added).await? > 0 => return Ok(()),
             None => {}
         }
         // The add may have been refused meanwhile.

@@ -15,6 +15,7 @@ use crate::{
         family::Outcome,
         ids::TaskId,
         join::{self, KEPT_MIN, Seen},
+        task::Spec,
     },
     schema::DependencyRow,
     store,
@@ -76,8 +77,8 @@ impl Checker {
     }
 
     /// Ends the registrations of dependencies to which nothing comes any more: of some of them, others each time. The next look
-    /// of the waiter repeats what fails.
-    pub(super) async fn finish(&self, waiter: TaskId, mut awaited: Vec<TaskId>) {
+    /// of the waiter repeats what fails. They were found when the waiter was registered.
+    pub(super) async fn finish(&self, waiter: TaskId, spec: &Spec, mut awaited: Vec<TaskId>) {
         if awaited.len() > AFTER_FINISHED_AT_ONCE {
             let some = self.ctx.time.random() % awaited.len() as u64;
             awaited.rotate_left(usize::try_from(some).unwrap_or(0));
@@ -86,7 +87,7 @@ impl Checker {
         if awaited.is_empty() {
             return;
         }
-        if let Err(fault) = self.finisher.finish(&awaited).await {
+        if let Err(fault) = self.finisher.finish(&awaited, spec.create_time).await {
             tracing::debug!(task = %waiter, %fault, "what it waits for was left to its next look");
         }
     }

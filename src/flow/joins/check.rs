@@ -192,7 +192,7 @@ impl Checker {
                 sweep::remember(&self.ctx, waiter, after, &seen);
                 if depth == Depth::Dependencies {
                     self.keep(of, &spec, &rows).await?;
-                    self.finish(waiter, awaited).await;
+                    self.finish(waiter, &spec, awaited).await;
                 }
                 self.come_back(waiter, after, now);
                 return Ok(());

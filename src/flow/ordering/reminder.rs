@@ -10,15 +10,14 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    leave,
+    leave, rows,
     turn::{First, Search, TurnKeeper},
 };
 use crate::{
     flow::{api::Fault, context::Context, tasks::unfinished::Finisher},
     limits::SEQUENCES_HELD_AT_ONCE,
     model::{
-        ids::TaskId,
-        ordering::{Bound, Sequence},
+        ordering::{Bound, Holder, Sequence},
         time::Millis,
     },
 };
@@ -75,18 +74,13 @@ impl Reminder {
     }
 
     async fn serve(&self, sequence: &Sequence) -> Result<(), Fault> {
-        if let Some(id) = self.first_without_row(sequence).await? {
-            self.finisher.finish(&[id]).await?;
-        }
-        Ok(())
-    }
-
-    /// Returns the task that the others of a sequence wait for, if it has no row.
-    async fn first_without_row(&self, sequence: &Sequence) -> Result<Option<TaskId>, Fault> {
         let turn = self.turns.read(sequence).await?.turn;
         if let Some(holder) = turn.holder {
             let row = self.turns.row(holder.id, holder.generation).await?;
-            return Ok(row.is_none().then_some(holder.id));
+            return match row {
+                None => self.finish_holder(sequence, &holder).await,
+                Some(_) => Ok(()),
+            };
         }
         let search = Search {
             from: turn.from,
@@ -94,9 +88,28 @@ impl Reminder {
             but: None,
             skips: leave::skips(&self.ctx, sequence).await?,
         };
-        Ok(match self.turns.first(sequence, search).await?.first {
-            First::Member(member, None) => Some(member.rank.id),
-            First::Member(_, Some(_)) | First::Open(_) | First::None => None,
-        })
+        if let First::Member(member, None) = self.turns.first(sequence, search).await?.first {
+            let written = Millis(member.rank.stamp / 1000);
+            self.finisher.finish(&[member.rank.id], written).await?;
+        }
+        Ok(())
+    }
+
+    /// Ends the registration of a holder, or takes the turn from it when there is none to end: its entry is gone, and its place
+    /// was never made sure, so no client was told of it. A client that asks again gives it another place.
+    async fn finish_holder(&self, sequence: &Sequence, holder: &Holder) -> Result<(), Fault> {
+        if self.finisher.finish(&[holder.id], holder.since).await? > 0 || holder.generation > 0 {
+            return Ok(());
+        }
+        let own = Bound::of(holder.id.first_start(), holder.id);
+        let members = rows::members(&self.ctx, sequence, &own).await?.members;
+        if members
+            .iter()
+            .any(|member| member.sure && member.rank.id == holder.id)
+        {
+            return Ok(());
+        }
+        tracing::debug!(task = %holder.id, "a turn was taken from a task that was never registered");
+        leave::pass_on(&self.ctx, sequence, (holder.id, holder.generation)).await
     }
 }

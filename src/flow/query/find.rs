@@ -221,6 +221,21 @@ impl Finder {
         join_all(finds).await
     }
 
+    /// Finds what the registration of a task left that was found at about this time once. Nothing comes to it any more if it is
+    /// not found by the present time.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(in crate::flow) async fn registered_then(
+        &self,
+        id: TaskId,
+        then: Millis,
+    ) -> Result<Option<Registered>, Fault> {
+        let _place = self.searches.enter().await?;
+        let grid = Grid::of(id, self.ctx.shape());
+        self.registered_at(id, &grid.points_around(then)).await
+    }
+
     async fn registered_elsewhere(&self, id: TaskId) -> Result<Option<Registered>, Fault> {
         // Up to a thousand of these may follow each other without a wait: the yield lets other tasks run.
         tokio::task::yield_now().await;

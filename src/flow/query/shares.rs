@@ -106,14 +106,14 @@ impl Shares {
             after: None,
             rows_max: SHARES_READ_MAX,
         };
-        let oldest = self.ctx.now().before(SHARES_KEPT);
+        let now = self.ctx.now();
         for row in self.ctx.store.index_range(&range).await?.rows {
             if row.sort.as_ref() == self.ctx.me.0.as_bytes() {
                 continue;
             }
             // A share of a later version that cannot be read is left out.
             match decode_callback_share(row.value) {
-                Ok((at, share)) if at >= oldest => sum.add(share, CALLBACK_WORKERS_MAX),
+                Ok((at, share)) if is_current(at, now) => sum.add(share, CALLBACK_WORKERS_MAX),
                 Ok(_) => {}
                 Err(error) => tracing::debug!(callback, %error, "a share cannot be read"),
             }
@@ -217,6 +217,25 @@ pub(in crate::flow) fn polled(worker: SeenWorker, now: Millis) -> Polled {
     }
 }
 
+/// Tells whether a share that was told at this time counts. One of a node whose clock was ahead, and that has died since, would
+/// count for as long as that.
+fn is_current(told: Millis, now: Millis) -> bool {
+    told >= now.before(SHARES_KEPT) && told <= now.after(SHARES_KEPT)
+}
+
 fn partition(callback: &str) -> Result<Partition, Refused> {
     Partition::new(IndexKind::Share, callback.as_bytes().to_vec())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_share_counts_for_half_a_minute_on_both_sides() {
+        let now = Millis(1_000_000);
+        let told = [969_999, 970_000, 1_000_000, 1_030_000, 1_030_001];
+        let current = told.map(|at| is_current(Millis(at), now));
+        assert_eq!(current, [false, true, true, true, false]);
+    }
 }

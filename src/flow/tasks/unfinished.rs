@@ -25,6 +25,7 @@ use crate::{
         entry::{self, Kind},
         holder::Holder,
         ids::TaskId,
+        time::Millis,
     },
 };
 
@@ -55,16 +56,25 @@ impl Finisher {
         }
     }
 
-    /// Enters those of these tasks, which had no rows when they were read, to which nothing comes any more. Returns how many
-    /// there are of which anything is known. Repeating it is safe.
+    /// Enters those of these tasks, which had no rows when they were read, to which nothing comes any more. An entry was found
+    /// of each of them once, at about `then`. Returns how many there are of which anything is known. Repeating it is safe.
     ///
     /// # Errors
     /// When that cannot be told of one of them, or one was not entered. The others may have been.
-    pub(in crate::flow) async fn finish(&self, ids: &[TaskId]) -> Result<usize, Fault> {
+    pub(in crate::flow) async fn finish(
+        &self,
+        ids: &[TaskId],
+        then: Millis,
+    ) -> Result<usize, Fault> {
         let mut known = 0;
         let mut left = Vec::new();
         for (id, found) in ids.iter().zip(self.finder.registered_all(ids).await) {
-            let Some(found) = found? else { continue };
+            // A look that was written long behind the start is found by its own time only.
+            let found = match found? {
+                Some(found) => Some(found),
+                None => self.finder.registered_then(*id, then).await?,
+            };
+            let Some(found) = found else { continue };
             known += 1;
             if self.may_be_left(&found) && !self.standing.has_look(*id).await? {
                 left.push(Incoming::of_holder(Holder {

@@ -330,10 +330,11 @@ async fn a_repeated_registration_keeps_the_place_that_the_first_could_not_make_s
 }
 
 /// A registration without an answer wrote its entry late, into a slot that the wheel had passed. Its task came to its turn, and
-/// the claim could not be written. Nothing else comes to this task, and it must not hold the others for days.
-#[tokio::test(start_paused = true)]
-async fn a_late_entry_whose_claim_failed_holds_no_sequence() {
-    let world = World::new(1, 64);
+/// the claim could not be written. Nothing else comes to this task, and it must not hold the others for days. The task behind it
+/// is registered this much later.
+async fn goes_on_behind_a_late_entry(behind_later: Duration) {
+    let mut world = World::new(1, 64);
+    world.settings.sweep_delay = 600 * SECOND;
     let armed = Arc::new(AtomicUsize::new(0));
     let late = {
         let armed = Arc::clone(&armed);
@@ -367,17 +368,27 @@ async fn a_late_entry_whose_claim_failed_holds_no_sequence() {
     let holder = one(&other.service(), long).await;
     world.pass(SECOND).await;
     armed.store(1, SeqCst);
-    let half = asked
-        .service()
-        .register(vec![ordered(now.after(2 * SECOND), "a")])
-        .await;
+    let task = ordered(now.after(2 * SECOND), "a");
+    let half = asked.service().register(vec![task]).await;
     assert!(matches!(half[..], [Err(_)]), "{half:?}");
     armed.store(0, SeqCst);
-    let behind = one(&other.service(), ordered(now.after(3 * SECOND), "a")).await;
     world.pass(16 * SECOND).await;
     armed.store(2, SeqCst);
+    world.pass(behind_later).await;
+    let behind = one(&other.service(), ordered(now.after(20 * SECOND), "a")).await;
     world.pass(600 * SECOND).await;
     assert!(swaps.load(SeqCst) > 1, "a claim failed");
     all_succeed(&world, &other.service(), &[holder, behind]).await;
     worker.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_entry_whose_claim_failed_holds_no_sequence() {
+    goes_on_behind_a_late_entry(SECOND).await;
+}
+
+/// The sweep has removed the entry by then.
+#[tokio::test(start_paused = true)]
+async fn a_late_entry_that_is_gone_holds_no_sequence() {
+    goes_on_behind_a_late_entry(1200 * SECOND).await;
 }
