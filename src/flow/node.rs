@@ -143,8 +143,11 @@ impl Node {
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx(), mover.clone());
         let finisher = self.finisher(&mover);
+        // With a finder of its own: its searches do not hurry.
+        let slow = Finder::new(ctx(), mover.clone());
+        let reminder = TurnKeeper::new(ctx(), mover.clone(), slow);
+        let reminder = Reminder::new(ctx(), reminder, finisher);
         let turns = TurnKeeper::new(ctx(), mover, finder.clone());
-        let reminder = Reminder::new(ctx(), turns.clone(), finisher);
         let usher = Usher::new(ctx(), turns, finder, near);
         self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
         self.keep("held turns", &self.stop, move |stop| {

@@ -10,14 +10,16 @@ use futures_util::future::join_all;
 use tokio_util::sync::CancellationToken;
 
 use super::{
-    leave, rows,
+    leave,
+    rows::{self, Read, Written},
     turn::{First, Search, TurnKeeper},
 };
 use crate::{
     flow::{api::Fault, context::Context, tasks::unfinished::Finisher},
     limits::SEQUENCES_HELD_AT_ONCE,
     model::{
-        ordering::{Bound, Holder, Sequence},
+        entry,
+        ordering::{Bound, Holder, Member, Sequence, Turn},
         time::Millis,
     },
 };
@@ -74,16 +76,16 @@ impl Reminder {
     }
 
     async fn serve(&self, sequence: &Sequence) -> Result<(), Fault> {
-        let turn = self.turns.read(sequence).await?.turn;
-        if let Some(holder) = turn.holder {
+        let there = self.turns.read(sequence).await?;
+        if let Some(holder) = there.turn.holder {
             let row = self.turns.row(holder.id, holder.generation).await?;
             return match row {
-                None => self.finish_holder(sequence, &holder).await,
+                None => self.finish_holder(sequence, &there, &holder).await,
                 Some(_) => Ok(()),
             };
         }
         let search = Search {
-            from: turn.from,
+            from: there.turn.from,
             until: Bound::at(Millis(self.ctx.now().0 + 1)),
             but: None,
             skips: leave::skips(&self.ctx, sequence).await?,
@@ -96,20 +98,43 @@ impl Reminder {
     }
 
     /// Ends the registration of a holder, or takes the turn from it when there is none to end: its entry is gone, and its place
-    /// was never made sure, so no client was told of it. A client that asks again gives it another place.
-    async fn finish_holder(&self, sequence: &Sequence, holder: &Holder) -> Result<(), Fault> {
-        if self.finisher.finish(&[holder.id], holder.since).await? > 0 || holder.generation > 0 {
+    /// was never made sure, so no client was told of it.
+    ///
+    /// The turn is written in place of what was read before all this. A registration that comes meanwhile touches it, and so
+    /// does a claim ([`TurnKeeper::ask`]): nothing is taken then. One that comes later finds its place before the bound.
+    async fn finish_holder(
+        &self,
+        sequence: &Sequence,
+        there: &Read,
+        holder: &Holder,
+    ) -> Result<(), Fault> {
+        let kept = self.ctx.settings.erase_delay;
+        if !entry::is_left(holder.since, kept, self.ctx.now()) {
             return Ok(());
         }
+        let is_known = self.finisher.finish(&[holder.id], holder.since).await? > 0;
+        if is_known || holder.generation > 0 || self.may_be_sure(sequence, holder).await? {
+            return Ok(());
+        }
+        let turn = Turn {
+            holder: None,
+            ..there.turn
+        };
+        if let Written::Done(_) = rows::write(&self.ctx, sequence, there, turn).await? {
+            tracing::debug!(task = %holder.id, "a turn was taken from a task that was never registered");
+            let now = self.ctx.time.moment();
+            self.ctx.handed.add(sequence.clone(), now);
+        }
+        Ok(())
+    }
+
+    /// Tells whether the place of a holder was made sure, or has more rows than are read here.
+    async fn may_be_sure(&self, sequence: &Sequence, holder: &Holder) -> Result<bool, Fault> {
         let own = Bound::of(holder.id.first_start(), holder.id);
-        let members = rows::members(&self.ctx, sequence, &own).await?.members;
-        if members
-            .iter()
-            .any(|member| member.sure && member.rank.id == holder.id)
-        {
-            return Ok(());
-        }
-        tracing::debug!(task = %holder.id, "a turn was taken from a task that was never registered");
-        leave::pass_on(&self.ctx, sequence, (holder.id, holder.generation)).await
+        let page = rows::members(&self.ctx, sequence, &own).await?;
+        let is_own = |member: &Member| member.rank.id == holder.id;
+        let mut members = page.members.iter();
+        let ends_here = page.next.is_none() || !page.members.iter().all(is_own);
+        Ok(!ends_here || members.any(|member| is_own(member) && member.sure))
     }
 }

@@ -127,12 +127,13 @@ impl TurnKeeper {
                 skips,
             };
             let turn = match there.turn.holder {
-                Some(holder) if holder.is(id, generation) => {
-                    if holder.has(attempt) {
-                        return Ok(Asked::Mine);
-                    }
-                    mine(there.turn.from)
-                }
+                Some(holder) if holder.is(id, generation) => match holder.has(attempt) {
+                    true => match self.anew(there.turn, holder, attempt) {
+                        Some(turn) => turn,
+                        None => return Ok(Asked::Mine),
+                    },
+                    false => mine(there.turn.from),
+                },
                 Some(holder) if self.stands(&holder).await? => return Ok(Asked::Behind),
                 Some(_) => Turn {
                     holder: None,
@@ -162,6 +163,17 @@ impl TurnKeeper {
             };
         }
         Err(rows::raced(sequence))
+    }
+
+    /// Returns the turn that a holder has from now on, if it has had it for long and has not begun: the turn may be about to be
+    /// taken from it, and the write of this one decides.
+    fn anew(&self, turn: Turn, holder: Holder, attempt: u32) -> Option<Turn> {
+        let (since, kept) = (self.ctx.now(), self.ctx.settings.erase_delay);
+        let is_left = attempt <= 1 && entry::is_left(holder.since, kept, since);
+        is_left.then_some(Turn {
+            holder: Some(Holder { since, ..holder }),
+            ..turn
+        })
     }
 
     fn turn_of(&self, (id, generation): (TaskId, u32), attempt: u32, from: Bound) -> Turn {

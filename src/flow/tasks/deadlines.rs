@@ -1,8 +1,8 @@
 //! The watch notices for every task that its worker has stopped sending heartbeats. It does so when the lease
 //! ends, not when the next look of the task comes up.
 //!
-//! A node watches, in memory, the attempts whose claims and heartbeats it serves. When a lease lapses it
-//! reads the row and the last heartbeat, since heartbeats may go to another node. Then it does what a look
+//! A node watches, in memory, the attempts whose claims and heartbeats it serves. When a lease lapses, and
+//! once a minute, it reads the row and the last heartbeat, since heartbeats may go to another node. Then it does what a look
 //! does ([`crate::flow::dispatch::look`]): successor first, publication after. So nothing is written for a
 //! healthy attempt. Several nodes that notice one death repeat each other harmlessly, and the durable look
 //! remains the safety net for a node that died.
@@ -14,7 +14,6 @@
 //! The watch is bounded: beyond [`limits::WATCHED_ATTEMPTS_MAX`] an attempt is left to its look.
 
 use std::{
-    collections::{BTreeSet, HashMap},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -22,6 +21,7 @@ use std::{
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
+use super::watched::{Lapsed, Watched};
 use crate::{
     flow::{TASK_EVENTS, context::Context, dispatch::look::Looker},
     limits,
@@ -36,134 +36,6 @@ use crate::{
 
 /// Wait before an attempt is examined again after the store was away.
 const PAUSE: Duration = Duration::from_secs(1);
-
-/// An attempt that is watched.
-#[derive(Debug, Clone)]
-struct Watch {
-    attempt: u32,
-    callback: Arc<str>,
-    /// When it is examined, as far as is known by now.
-    until: Moment,
-    /// Its place in the order: at `until`, or before if a heartbeat has come since.
-    placed: Moment,
-}
-
-/// An attempt whose lease has lapsed, as far as this node knows.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Lapsed {
-    id: TaskId,
-    attempt: u32,
-    callback: Arc<str>,
-}
-
-#[derive(Debug, Default)]
-struct Watched {
-    by_id: HashMap<TaskId, Watch>,
-    order: BTreeSet<(Moment, TaskId)>,
-    /// How many attempts of each callback are watched.
-    running: HashMap<Arc<str>, usize>,
-    /// Told once, when an attempt of a callback has ended: tasks wait for its place.
-    waiting: HashMap<Arc<str>, Arc<Notify>>,
-}
-
-impl Watched {
-    /// Watches an attempt until `until`, or longer if it is watched for longer already; tells whether it is now the first.
-    fn watch(
-        &mut self,
-        id: TaskId,
-        attempt: u32,
-        callback: &str,
-        until: Moment,
-        max: usize,
-    ) -> bool {
-        if let Some(watch) = self.by_id.get_mut(&id)
-            && watch.attempt >= attempt
-        {
-            // A heartbeat costs no more than this: its place in the order is mended when it comes up.
-            if watch.attempt == attempt {
-                watch.until = watch.until.max(until);
-            }
-            return false;
-        }
-        self.forget(id);
-        if self.by_id.len() >= max {
-            return false;
-        }
-        let first = self.order.first().is_none_or(|(next, _)| until < *next);
-        self.order.insert((until, id));
-        let watch = Watch {
-            attempt,
-            callback: self.count(callback),
-            until,
-            placed: until,
-        };
-        self.by_id.insert(id, watch);
-        first
-    }
-
-    fn forget(&mut self, id: TaskId) {
-        if let Some(watch) = self.by_id.remove(&id) {
-            self.order.remove(&(watch.placed, id));
-            self.uncount(&watch.callback);
-        }
-    }
-
-    /// Counts one more attempt of a callback, and returns its name as it is kept.
-    fn count(&mut self, callback: &str) -> Arc<str> {
-        let kept = self.running.get_key_value(callback);
-        let name = kept.map_or_else(|| Arc::from(callback), |(name, _)| Arc::clone(name));
-        *self.running.entry(Arc::clone(&name)).or_default() += 1;
-        name
-    }
-
-    fn uncount(&mut self, callback: &Arc<str>) {
-        if let Some(count) = self.running.get_mut(callback) {
-            *count = count.saturating_sub(1);
-            if *count == 0 {
-                self.running.remove(callback);
-            }
-        }
-        if let Some(signal) = self.waiting.remove(callback) {
-            signal.notify_one();
-        }
-    }
-
-    /// Takes out what has lapsed at `now`, at most `max`. It counts as running until it is given back: its worker may live.
-    fn take(&mut self, now: Moment, max: usize) -> Vec<Lapsed> {
-        let mut lapsed = Vec::new();
-        while lapsed.len() < max
-            && let Some((placed, id)) = self.order.first().copied()
-            && placed <= now
-        {
-            self.order.pop_first();
-            let Some(watch) = self.by_id.get_mut(&id) else {
-                continue;
-            };
-            if watch.until > now {
-                watch.placed = watch.until;
-                self.order.insert((watch.until, id));
-                continue;
-            }
-            let (attempt, callback) = (watch.attempt, Arc::clone(&watch.callback));
-            self.by_id.remove(&id);
-            lapsed.push(Lapsed {
-                id,
-                attempt,
-                callback,
-            });
-        }
-        lapsed
-    }
-}
-
-impl Watched {
-    /// Counts attempts that were taken out no longer.
-    fn give_back(&mut self, lapsed: &[Lapsed]) {
-        for one in lapsed {
-            self.uncount(&one.callback);
-        }
-    }
-}
 
 /// The watched attempts of a node. Cheap to clone; clones are the same watch.
 #[derive(Debug, Clone)]
@@ -259,6 +131,18 @@ impl Deadlines {
         }
     }
 
+    /// Watches an attempt that was examined until then, or no longer.
+    fn put_back(&self, one: &Lapsed, alive_until: Option<Millis>) {
+        let now = self.time.moment();
+        let until = alive_until.map(|until| {
+            let wait = wait_for(until.after(self.grace), self.time.now());
+            now.after(wait)
+        });
+        if self.lock().put_back(one, until, now) {
+            self.earlier.notify_one();
+        }
+    }
+
     fn next(&self) -> Option<Moment> {
         self.lock().order.first().map(|(at, _)| *at)
     }
@@ -332,8 +216,7 @@ impl Watcher {
             };
             let alive_until = row.alive_until(known.heartbeats.get(&one.id).map(|beat| beat.at));
             if now < alive_until.after(self.deadlines.grace) {
-                self.deadlines
-                    .watch_until(one.id, one.attempt, &one.callback, alive_until);
+                self.deadlines.put_back(one, Some(alive_until));
                 continue;
             }
             tracing::debug!(
@@ -370,13 +253,12 @@ impl Watcher {
     fn again(&self, lapsed: &[Lapsed]) {
         let at = self.ctx.now().after(PAUSE);
         for one in lapsed {
-            self.deadlines
-                .watch_until(one.id, one.attempt, &one.callback, at);
+            self.deadlines.put_back(one, Some(at));
         }
     }
 }
 
-/// Attempts that were taken out to be examined. If that panics they are watched again: the stage is started anew.
+/// Attempts that were taken out to be examined. If that panics they are examined again: the stage is started anew.
 struct Taken<'a> {
     watcher: &'a Watcher,
     /// Those that were not examined to the end.
@@ -388,48 +270,15 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         self.watcher.again(self.open);
-        self.watcher.deadlines.lock().give_back(self.lapsed);
+        for one in self.lapsed {
+            self.watcher.deadlines.put_back(one, None);
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::wheel::WheelNumber;
-
-    thread_local! {
-        static BEGAN: Moment = TimeSource::real().moment();
-    }
-
-    fn at(ms: u64) -> Moment {
-        BEGAN.with(|began| began.after(Duration::from_millis(ms)))
-    }
-
-    fn id(number: u64) -> TaskId {
-        TaskId::new(Millis(0), WheelNumber::new(0).unwrap(), number)
-    }
-
-    fn ids(lapsed: &[Lapsed]) -> Vec<(TaskId, u32)> {
-        lapsed.iter().map(|one| (one.id, one.attempt)).collect()
-    }
-
-    #[test]
-    fn a_heartbeat_puts_off_what_a_settle_ends() {
-        let mut watched = Watched::default();
-        assert!(watched.watch(id(1), 1, "c", at(50), 9));
-        assert!(!watched.watch(id(2), 1, "c", at(60), 9));
-        assert!(watched.watch(id(3), 4, "c", at(40), 9));
-        watched.watch(id(1), 1, "c", at(90), 9);
-        watched.forget(id(2));
-        assert_eq!(watched.take(at(39), 9), []);
-        let mut lapsed = watched.take(at(89), 9);
-        assert_eq!(ids(&lapsed), [(id(3), 4)]);
-        lapsed.extend(watched.take(at(90), 9));
-        assert_eq!(ids(&lapsed), [(id(3), 4), (id(1), 1)]);
-        watched.give_back(&lapsed);
-        assert!(watched.by_id.is_empty() && watched.order.is_empty());
-        assert!(watched.running.is_empty());
-    }
 
     #[test]
     fn an_attempt_is_examined_at_the_end_of_its_lease_and_at_least_once_a_minute() {
@@ -438,42 +287,5 @@ mod tests {
         assert_eq!(wait_for(Millis(1_000_001), now), ms(1));
         assert_eq!(wait_for(Millis(1_060_000), now), ms(60_000));
         assert_eq!(wait_for(Millis(1_060_001), now), ms(60_000));
-    }
-
-    #[test]
-    fn running_attempts_are_counted_by_callback() {
-        let mut watched = Watched::default();
-        watched.watch(id(1), 1, "a", at(50), 9);
-        watched.watch(id(2), 1, "a", at(60), 9);
-        watched.watch(id(2), 2, "a", at(60), 9);
-        watched.watch(id(3), 1, "b", at(60), 9);
-        let running = |watched: &Watched, name: &str| watched.running.get(name).copied();
-        assert_eq!(
-            (running(&watched, "a"), running(&watched, "b")),
-            (Some(2), Some(1))
-        );
-        // Its worker may live: it counts until it was examined.
-        let lapsed = watched.take(at(55), 9);
-        assert_eq!(running(&watched, "a"), Some(2));
-        watched.give_back(&lapsed);
-        watched.forget(id(3));
-        assert_eq!(
-            (running(&watched, "a"), running(&watched, "b")),
-            (Some(1), None)
-        );
-    }
-
-    #[test]
-    fn the_newest_attempt_is_watched_and_no_more_than_there_is_room_for() {
-        let mut watched = Watched::default();
-        watched.watch(id(1), 2, "c", at(50), 2);
-        watched.watch(id(1), 1, "c", at(70), 2);
-        watched.watch(id(1), 3, "c", at(60), 2);
-        watched.watch(id(2), 1, "c", at(10), 2);
-        watched.watch(id(3), 1, "c", at(20), 2);
-        assert_eq!((watched.by_id.len(), watched.order.len()), (2, 2));
-        let lapsed = watched.take(at(100), 1);
-        assert_eq!(ids(&lapsed), [(id(2), 1)]);
-        assert_eq!(ids(&watched.take(at(100), 9)), [(id(1), 3)]);
     }
 }

@@ -38,6 +38,7 @@ pub mod settle;
 pub(in crate::flow) mod standing;
 pub mod transition;
 pub(in crate::flow) mod unfinished;
+mod watched;
 mod way;
 mod whole;
 pub(in crate::flow) mod withdraw;

@@ -27,7 +27,16 @@ use crate::{
         ids::TaskId,
         time::Millis,
     },
+    store::Freshness,
 };
+
+/// The judgement of a task without a row of which something was found.
+enum Found {
+    /// Something comes to it.
+    Stands,
+    /// Nothing does, and it is to be entered.
+    Left(Incoming),
+}
 
 /// The finisher. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -66,22 +75,17 @@ impl Finisher {
         ids: &[TaskId],
         then: Millis,
     ) -> Result<usize, Fault> {
-        let mut known = 0;
-        let mut left = Vec::new();
+        let (mut known, mut left, mut failed) = (0, Vec::new(), None);
         for (id, found) in ids.iter().zip(self.finder.registered_all(ids).await) {
-            // A look that was written long behind the start is found by its own time only.
-            let found = match found? {
-                Some(found) => Some(found),
-                None => self.finder.registered_then(*id, then).await?,
-            };
-            let Some(found) = found else { continue };
-            known += 1;
-            if self.may_be_left(&found) && !self.standing.has_look(*id).await? {
-                left.push(Incoming::of_holder(Holder {
-                    id: *id,
-                    generation: 0,
-                    spec: found.spec,
-                }));
+            match self.left(*id, found, then).await {
+                Ok(None) => {}
+                Ok(Some(Found::Stands)) => known += 1,
+                Ok(Some(Found::Left(task))) => {
+                    known += 1;
+                    left.push(task);
+                }
+                // The others are entered all the same.
+                Err(fault) => failed = Some(fault),
             }
         }
         if !left.is_empty() {
@@ -91,16 +95,45 @@ impl Finisher {
                 "tasks whose registration was not finished are entered"
             );
             metrics::counter!("tickwheel_registrations_finished_total").increment(ids.len() as u64);
-            for entered in self.registrar.enter_admitted(left).await {
-                entered?;
-            }
+            let entered = self.registrar.enter_admitted(left).await;
+            failed = entered.into_iter().find_map(Result::err).or(failed);
         }
-        Ok(known)
+        failed.map_or(Ok(known), Err)
     }
 
-    fn may_be_left(&self, found: &Registered) -> bool {
-        let (due, kept) = (found.entry.key.due, self.ctx.settings.erase_delay);
-        let acts = !matches!(found.entry.kind, Kind::Done { .. });
-        acts && found.spec.target.is_tracked() && entry::is_left(due, kept, self.ctx.now())
+    /// Judges a task by what was found of it.
+    async fn left(
+        &self,
+        id: TaskId,
+        found: Result<Option<Registered>, Fault>,
+        then: Millis,
+    ) -> Result<Option<Found>, Fault> {
+        // A look that was written long behind the start is found by its own time only.
+        let found = match found? {
+            Some(found) => Some(found),
+            None => self.finder.registered_then(id, then).await?,
+        };
+        let Some(found) = found else { return Ok(None) };
+        if !self.may_be_left(&found).await? || self.standing.has_look(id).await? {
+            return Ok(Some(Found::Stands));
+        }
+        Ok(Some(Found::Left(Incoming::of_holder(Holder {
+            id,
+            generation: 0,
+            spec: found.spec,
+        }))))
+    }
+
+    /// Tells whether the wheel has come by an entry long ago, by the clock and by its hand: it may catch up with an outage.
+    async fn may_be_left(&self, found: &Registered) -> Result<bool, Fault> {
+        let Registered { spec, entry } = found;
+        let (due, kept) = (entry.key.due, self.ctx.settings.erase_delay);
+        let acts = !matches!(entry.kind, Kind::Done { .. });
+        if !acts || !spec.target.is_tracked() || !entry::is_left(due, kept, self.ctx.now()) {
+            return Ok(false);
+        }
+        let wheel = entry.key.wheel();
+        let clock = self.ctx.store.clock(wheel, Freshness::Quorum).await?;
+        Ok(entry::is_left(due, kept, clock.fired.due))
     }
 }

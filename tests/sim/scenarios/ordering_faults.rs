@@ -332,28 +332,26 @@ async fn a_repeated_registration_keeps_the_place_that_the_first_could_not_make_s
 /// A registration without an answer wrote its entry late, into a slot that the wheel had passed. Its task came to its turn, and
 /// the claim could not be written. Nothing else comes to this task, and it must not hold the others for days. The task behind it
 /// is registered this much later.
-async fn goes_on_behind_a_late_entry(behind_later: Duration) {
+async fn goes_on_behind_a_late_entry(behind_later: Duration, is_repeated: bool) {
     let mut world = World::new(1, 64);
     world.settings.sweep_delay = 600 * SECOND;
-    let armed = Arc::new(AtomicUsize::new(0));
-    let late = {
-        let armed = Arc::clone(&armed);
-        move |_, call: Call| match (call.operation, armed.load(SeqCst)) {
-            ("put_entries", 1) => Fate::ApplyLater(10 * SECOND),
-            _ => Fate::Go,
-        }
-    };
-    let asked = world.node_with(1, Arc::new(late));
-    let swaps = Arc::new(AtomicUsize::new(0));
-    let fails = {
+    let (armed, swaps) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+    let fates = |number| {
         let (armed, swaps) = (Arc::clone(&armed), Arc::clone(&swaps));
-        // The first one is the end of the holder.
-        move |_, call: Call| match (call.operation, armed.load(SeqCst)) {
-            ("swap_tasks", 2) if swaps.fetch_add(1, SeqCst) == 1 => Fate::Fail,
+        move |_, call: Call| match (call.operation, armed.load(SeqCst), number) {
+            ("put_entries", 1, 1) => Fate::ApplyLater(10 * SECOND),
+            // The first one is the end of the holder.
+            ("swap_tasks", 2, 2) if swaps.fetch_add(1, SeqCst) == 1 => Fate::Fail,
+            // The turn is taken from the task that was never registered.
+            ("swap_record", 3, _) => {
+                armed.store(4, SeqCst);
+                Fate::Delay(3 * SECOND)
+            }
             _ => Fate::Go,
         }
     };
-    let other = world.node_with(2, Arc::new(fails));
+    let asked = world.node_with(1, Arc::new(fates(1)));
+    let other = world.node_with(2, Arc::new(fates(2)));
     let now = world.time.now().after(5 * SECOND);
     let runs = move |id: TaskId, _| {
         let is_first = id.first_start() == now;
@@ -368,27 +366,50 @@ async fn goes_on_behind_a_late_entry(behind_later: Duration) {
     let holder = one(&other.service(), long).await;
     world.pass(SECOND).await;
     armed.store(1, SeqCst);
-    let task = ordered(now.after(2 * SECOND), "a");
-    let half = asked.service().register(vec![task]).await;
-    assert!(matches!(half[..], [Err(_)]), "{half:?}");
+    let id = client_id::make(now.after(2 * SECOND), 10 * SECOND, 1, 99);
+    let half = AskedTask {
+        task: ordered(id.first_start(), "a"),
+        id: Some(id),
+        request: None,
+        on_conflict: OnConflict::Ignore,
+    };
+    let answer = asked.service().register_asked(vec![half.clone()]).await;
+    assert!(matches!(answer[..], [Err(_)]), "{answer:?}");
     armed.store(0, SeqCst);
     world.pass(16 * SECOND).await;
     armed.store(2, SeqCst);
     world.pass(behind_later).await;
     let behind = one(&other.service(), ordered(now.after(20 * SECOND), "a")).await;
+    let mut all = vec![holder, behind];
+    if is_repeated {
+        armed.store(3, SeqCst);
+        while armed.load(SeqCst) == 3 {
+            world.pass(SECOND).await;
+        }
+        let answer = asked.service().register_asked(vec![half]).await;
+        assert!(matches!(answer[..], [Ok(_)]), "{answer:?}");
+        all.push(id);
+    }
     world.pass(600 * SECOND).await;
     assert!(swaps.load(SeqCst) > 1, "a claim failed");
-    all_succeed(&world, &other.service(), &[holder, behind]).await;
+    all_succeed(&world, &other.service(), &all).await;
+    one_at_a_time(&world, &all);
     worker.abort();
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_late_entry_whose_claim_failed_holds_no_sequence() {
-    goes_on_behind_a_late_entry(SECOND).await;
+    goes_on_behind_a_late_entry(SECOND, false).await;
 }
 
 /// The sweep has removed the entry by then.
 #[tokio::test(start_paused = true)]
 async fn a_late_entry_that_is_gone_holds_no_sequence() {
-    goes_on_behind_a_late_entry(1200 * SECOND).await;
+    goes_on_behind_a_late_entry(1200 * SECOND, false).await;
+}
+
+/// Its client asks again while the turn is taken from it.
+#[tokio::test(start_paused = true)]
+async fn a_task_that_is_registered_while_it_loses_the_turn_runs() {
+    goes_on_behind_a_late_entry(1200 * SECOND, true).await;
 }
