@@ -166,11 +166,12 @@ impl TurnKeeper {
     }
 
     /// Returns the turn that a holder has from now on, if it has had it for long and has not begun: the turn may be about to be
-    /// taken from it, and the write of this one decides.
+    /// taken from it, and the write of this one decides. It comes a minute earlier than the turn can be taken, so that a claim
+    /// that reads just before has written its row by then.
     fn anew(&self, turn: Turn, holder: Holder, attempt: u32) -> Option<Turn> {
-        let (since, kept) = (self.ctx.now(), self.ctx.settings.erase_delay);
-        let is_left = attempt <= 1 && entry::is_left(holder.since, kept, since);
-        is_left.then_some(Turn {
+        let since = self.ctx.now();
+        let is_old = since >= holder.since.after(self.ctx.settings.erase_delay);
+        (is_old && attempt <= 1 && holder.generation == 0).then_some(Turn {
             holder: Some(Holder { since, ..holder }),
             ..turn
         })

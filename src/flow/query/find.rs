@@ -74,6 +74,13 @@ pub(in crate::flow) enum OneOfList {
     Unreadable,
 }
 
+/// Tells whether an entry says what a task without a row is. One of a later generation is of a move whose row was not written:
+/// its mover died, or is about to write it, and the task is as it was registered. A record has no row, and its entry is all.
+fn tells(entry: &Entry) -> bool {
+    let is_moving = entry.spec.target.is_tracked() && entry.key.generation > 0;
+    !entry.is_withdrawn() && !is_moving
+}
+
 /// The finder. Its clones share its places. Claims have a finder of their own, as clients may use up all places.
 #[derive(Debug, Clone)]
 pub struct Finder {
@@ -262,11 +269,7 @@ impl Finder {
     }
 
     async fn registered_among(&self, entries: Vec<Entry>) -> Result<Option<Registered>, Fault> {
-        match entries
-            .into_iter()
-            .rev()
-            .find(|entry| !entry.is_withdrawn())
-        {
+        match entries.into_iter().rev().find(tells) {
             Some(entry) => Ok(Some(self.follow(entry).await?)),
             None => Ok(None),
         }

@@ -210,6 +210,12 @@ impl Watcher {
         };
         let (mut looks, mut lost) = (Vec::new(), Vec::new());
         for (one, row) in lapsed.iter().zip(known.rows) {
+            if known.unreadable.contains_key(&one.id) {
+                // It may live: it is counted, and read once a minute.
+                let later = now.after(limits::WATCH_EXAMINED_EVERY);
+                self.deadlines.put_back(one, Some(later));
+                continue;
+            }
             let lives = |row: &TaskRow| row.state == State::Claimed && row.attempt == one.attempt;
             let Some(row) = row.filter(lives) else {
                 continue;

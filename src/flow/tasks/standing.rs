@@ -1,11 +1,12 @@
 //! The standing check tells the stages that register whether a task needs no registration any more.
 //!
 //! A task stands when its row is there, when a mark says how it ended, or when an entry of it lies in a slot that is still
-//! open. The slot is looked at after the entry was read, so its scanner will see that entry: the same order by which a
-//! registration is acknowledged. An entry in a slot that is closed proves nothing. Its writer may have died before it
-//! looked at the clock, and the reader of the slot may have gone before the entry came.
+//! open. On a cluster that entry is written once more, as it may lie on one replica alone. The slot is looked at after that, so
+//! its scanner will see the entry: the same order by which a registration is acknowledged. An entry in a slot that is closed
+//! proves nothing. Its writer may have died before it looked at the clock, and the reader of the slot may have gone before the
+//! entry came.
 
-use std::sync::Arc;
+use std::{slice, sync::Arc};
 
 use futures_util::future::join_all;
 
@@ -119,7 +120,7 @@ impl Standing {
             } => Ok(false),
             Kind::Due { .. } | Kind::Look { .. } => {
                 let opened = self.hands.opened(entry.key.wheel()).await?;
-                if self.is_open(entry, opened) {
+                if self.is_open(entry, opened) && self.is_kept(entry).await? {
                     return Ok(true);
                 }
                 if entry.spec.target.is_tracked() {
@@ -129,6 +130,20 @@ impl Standing {
                 }
             }
         }
+    }
+
+    /// Makes an entry durable that was read, and tells whether its slot is open still. The read may have seen what one replica
+    /// has alone, as its writer got no answer, and the scanner of the slot may read the others. It is written as it was: what
+    /// was written later about the task stays.
+    async fn is_kept(&self, entry: &Entry) -> Result<bool, Fault> {
+        if self.ctx.underway.is_some() {
+            return Ok(true);
+        }
+        for written in self.ctx.store.put_entries(slice::from_ref(entry)).await {
+            written?;
+        }
+        let opened = self.hands.opened(entry.key.wheel()).await?;
+        Ok(self.is_open(entry, opened))
     }
 
     fn is_open(&self, entry: &Entry, opened: Tick) -> bool {
@@ -148,8 +163,11 @@ impl Standing {
         points.dedup();
         let found = self.ctx.store.find_entries(id, &points).await?;
         let opened = self.hands.opened(id.wheel()).await?;
-        let mut looks = found.iter();
-        Ok(looks
-            .any(|entry| matches!(entry.kind, Kind::Look { .. }) && self.is_open(entry, opened)))
+        let is_ahead =
+            |entry: &&Entry| matches!(entry.kind, Kind::Look { .. }) && self.is_open(entry, opened);
+        match found.iter().find(is_ahead) {
+            Some(look) => self.is_kept(look).await,
+            None => Ok(false),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! I24: a job that is completed has reached every task of its filter that was registered before it, and no other. A redrive
 //! has reached those that were dead before it, each with its letter: it finds them by that.
 
-use tickwheel::model::{job::JobKind, state::State};
+use tickwheel::model::{job::JobKind, ordering::CLOCKS_APART, state::State};
 
 use super::{Ended, Findings, scenes::Task};
 use crate::seeded::{history::Ordered, plan::Fault, scene::Step};
@@ -16,7 +16,8 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
                 continue;
             };
             let matches = collection == task.item.collection;
-            if matches && task.known.is_some_and(|known| known < order.asked) {
+            let before = task.known.filter(|known| *known < order.asked);
+            if matches && before.is_some_and(|known| !clocks_apart(ended, known)) {
                 let dead = kind == JobKind::Redrive && has_letter(ended, &task, order.asked);
                 reached(&task, order, (kind, to), dead, findings);
             }
@@ -29,6 +30,16 @@ pub(super) fn check(ended: &Ended<'_>, findings: &mut Findings) {
             findings.add(format!("{} was changed by a job over others", task.name()));
         }
     }
+}
+
+/// Tells whether a clock was so wrong when a task was acknowledged that its entry may lie where no job looks for it: a node that
+/// is an hour ahead puts the look of a near task an hour ahead.
+fn clocks_apart(ended: &Ended<'_>, known: i64) -> bool {
+    ended.plan.faults.iter().any(|fault| {
+        let is_wrong = u128::from(fault.clock_error()) > CLOCKS_APART.as_millis();
+        let (at, ends) = (fault.at.cast_signed(), fault.ends().cast_signed());
+        is_wrong && at <= known && known <= ends
+    })
 }
 
 fn reached(

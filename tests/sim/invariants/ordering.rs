@@ -64,8 +64,14 @@ fn behind(ended: &Ended<'_>, (first, second): (&Task<'_>, &Task<'_>), findings: 
     let (Some(known), false) = (first.known, may_move(first) || may_move(second)) else {
         return;
     };
-    // Another task may have got the turn, and not be claimed yet, before one with a passed start was known.
-    if first.item.start.max(known.unsigned_abs()) >= second.item.start {
+    // Another task may have got the turn, and not be claimed yet, before one with a passed start was known. A node whose clock
+    // is ahead gives it to a task whose start has not come.
+    let claimed = second
+        .claims()
+        .first()
+        .map_or(known, |claim| claim.answered);
+    let ahead = ended.plan.skew_ms + clock_errors(ended, known, claimed);
+    if first.item.start.max(known.unsigned_abs() + ahead) >= second.item.start {
         return;
     }
     // A task that had the turn keeps it until it has ended, so its later attempts come first.
@@ -90,6 +96,13 @@ fn behind(ended: &Ended<'_>, (first, second): (&Task<'_>, &Task<'_>), findings: 
 
 /// Tells whether faults may have set the clocks of two nodes too far apart for a claim behind a task that was known then.
 fn clocks_apart(ended: &Ended<'_>, known: i64, claimed: i64) -> bool {
+    let error = clock_errors(ended, known, claimed);
+    let apart = error + 2 * ended.plan.skew_ms;
+    error > 0 && u128::from(apart) > CLOCKS_APART.as_millis()
+}
+
+/// The errors of clocks, in milliseconds, that may count for a claim behind a task that was known then.
+fn clock_errors(ended: &Ended<'_>, known: i64, claimed: i64) -> u64 {
     let errors = ended.plan.faults.iter().map(|fault| {
         let error = fault.clock_error();
         // A clock that was ahead may have said that no row before a time of the future counts. This holds until then.
@@ -97,9 +110,7 @@ fn clocks_apart(ended: &Ended<'_>, known: i64, claimed: i64) -> bool {
         let counts = fault.at.cast_signed() <= claimed && over >= known;
         if counts { error } else { 0 }
     });
-    let error: u64 = errors.sum();
-    let apart = error + 2 * ended.plan.skew_ms;
-    error > 0 && u128::from(apart) > CLOCKS_APART.as_millis()
+    errors.sum()
 }
 
 /// A task that is moved or redriven changes its place.

@@ -49,6 +49,10 @@ impl Cluster {
         };
         let partition = Partition::Record(name.clone());
         self.settle(&partition);
+        let reached = self.reached_by(node, fate);
+        if let Some(row) = self.tables.records.get_mut(name) {
+            row.teach(reached);
+        }
         let told = fate == SwapFate::Answered;
         match self.judge_record(change) {
             Judged::Mine if told => return Swapped::Applied,

@@ -1,7 +1,8 @@
 //! A conditional write is a round of one register per partition for its caller; the rounds follow each other.
 //!
 //! The model has the decisions of Paxos, not its messages. A round first finishes or overtakes the change
-//! that an earlier one left accepted, then judges the conditions against the decided rows. The rows of the
+//! that an earlier one left accepted, then judges the conditions against the decided rows. A round that tells
+//! its caller anything has completed the decision before it at a quorum. The rows of the
 //! tables show which replica has learned them: the newest version is the decision, and a quorum read sees it
 //! only once a quorum holds it.
 
@@ -101,6 +102,10 @@ impl Cluster {
             return Some(Swapped::Unknown);
         };
         self.settle(&Partition::Clock(wheel));
+        let reached = self.reached_by(node, fate);
+        if let Some(row) = self.tables.clocks.get_mut(&wheel) {
+            row.teach(reached);
+        }
         let there = self.decided_clock(wheel)?;
         if !matches_but_wall(&from, &there) {
             return Some(if fate == SwapFate::Answered {
@@ -137,6 +142,12 @@ impl Cluster {
             return unknown();
         };
         self.settle(partition);
+        let reached = self.reached_by(node, fate);
+        for transition in transitions {
+            if let Some(row) = self.tables.tasks.get_mut(&transition.row.id) {
+                row.teach(reached);
+            }
+        }
         let mut answers: Vec<_> = transitions.iter().map(|one| self.judge(one)).collect();
         let refused = answers.iter().any(|answer| *answer != Swapped::Unknown);
         // A write that one row refuses is refused as a whole; a caller that does not learn which one does not
@@ -183,6 +194,15 @@ impl Cluster {
                 // The quorum may have gone since the write was sent.
                 self.reach(node).is_quorum().then_some(fate)
             }
+        }
+    }
+
+    /// The replicas that hold the decision before this round, once the round has told its caller anything: it has completed that
+    /// decision at a quorum before it judged a condition by it (the repair of an incomplete commit in Cassandra's Paxos).
+    pub(super) fn reached_by(&self, node: usize, fate: SwapFate) -> Set {
+        match fate {
+            SwapFate::Answered => self.reach(node),
+            _ => Set::NONE,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc,
-        atomic::{AtomicBool, Ordering::SeqCst},
+        atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst},
     },
     time::Duration,
 };
@@ -12,7 +12,7 @@ use tickwheel::{
     flow::{
         api::{NewTask, View, VisibleState},
         service::Service,
-        tasks::asked::AskedTask,
+        tasks::asked::{Answer, AskedTask},
     },
     model::{
         family::Kin,
@@ -216,5 +216,67 @@ async fn a_task_that_waits_for_a_worker_is_not_entered_again() {
     world.pass(1800 * SECOND).await;
     for id in [first, second, root, child] {
         assert_eq!(published(&world, id).len(), 1, "{id}");
+    }
+}
+
+/// A move writes its entry before the row. A node that dies between them has moved nothing.
+#[tokio::test(start_paused = true)]
+async fn a_task_whose_move_was_cut_off_is_as_it_was() {
+    let world = World::with_tick(1, 8, 60 * SECOND);
+    let armed = Arc::new(AtomicBool::new(false));
+    let is_armed = Arc::clone(&armed);
+    let fates = move |_, call: Call| {
+        if call.operation == "swap_tasks" && is_armed.load(SeqCst) {
+            Fate::StopBefore
+        } else {
+            Fate::Go
+        }
+    };
+    let (dies, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+    let service = other.service();
+    world.pass(70 * SECOND).await;
+    let start = world.time.now().after(50 * SECOND);
+    let id = register(&service, vec![callback(start)]).await[0].id;
+    armed.store(true, SeqCst);
+    let (at, to) = (dies.service(), start.after(25 * SECOND));
+    let moving = tokio::spawn(async move { at.reschedule(id, to, None).await });
+    world.pass(SECOND).await;
+    assert!(!moving.is_finished(), "the node has died");
+    let task = service.get(id, View::Basic).await.unwrap().unwrap();
+    assert_eq!((task.start, task.generation), (start, 0));
+    let moved = service.reschedule(id, to, None).await.unwrap().unwrap().1;
+    assert_eq!((moved.start, moved.generation), (to, 1));
+    let worker = world.worker(other.service(), succeeds(SECOND));
+    world.pass(300 * SECOND).await;
+    let runs = world.executions_of(id);
+    assert!(matches!(&runs[..], [one] if one.began >= to), "{runs:?}");
+    worker.abort();
+}
+
+/// A read may see an entry that one replica has alone. The answer to a repetition says that the task stands, so the entry is
+/// written once more before it.
+#[tokio::test(start_paused = true)]
+async fn an_entry_is_made_durable_before_a_repetition_is_answered_by_it() {
+    let world = World::new(1, 64);
+    let writes = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&writes);
+    let fates = move |_, call: Call| {
+        if call.operation == "put_entries" {
+            counts.fetch_add(1, SeqCst);
+        }
+        Fate::Go
+    };
+    let node = world.node_with(1, Arc::new(fates));
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    for ago in [30, 90] {
+        let start = world.time.now().before(ago * SECOND);
+        let task = named(callback(start), u64::from(ago));
+        let first = service.register_asked(vec![task.clone()]).await;
+        assert!(matches!(first[..], [Ok(Answer::Created(_))]), "{first:?}");
+        let before = writes.load(SeqCst);
+        let again = service.register_asked(vec![task]).await;
+        assert!(matches!(again[..], [Ok(Answer::Existing(_))]), "{again:?}");
+        assert_eq!(writes.load(SeqCst), before + 1, "{ago} s ago");
     }
 }

@@ -15,6 +15,7 @@ use tickwheel::{
     },
     model::{
         callback::Policy,
+        configuration::CURRENT_MAX,
         ids::TaskId,
         job::{Job, JobFilter, JobKind},
         limit::{Limits, Rate},
@@ -72,7 +73,7 @@ struct Operator {
     chance: Chance,
 }
 
-/// Sets the limits of a callback before its first task comes.
+/// Sets the limits of a callback before its first task comes, and waits until all nodes know them.
 pub(crate) async fn configure(sim: &Arc<Sim>, scene: &Arc<ScenePlan>) {
     if scene.rate.is_none() && scene.in_flight.is_none() {
         return;
@@ -100,6 +101,7 @@ pub(crate) async fn configure(sim: &Arc<Sim>, scene: &Arc<ScenePlan>) {
         };
         let answer = sim.call(&mut chance, &mut None, PATIENCE, set).await.answer;
         if matches!(answer, Ok(Ok(_))) {
+            sim.time.sleep(CURRENT_MAX).await;
             return;
         }
         sim.time.sleep(PAUSE).await;
