@@ -454,6 +454,19 @@ impl Run {
 }
 
 /// A worker that succeeds after this long.
+/// The first claim of a task, by its id alone.
+pub(crate) fn first_claim(id: TaskId) -> ClaimRequest {
+    ClaimRequest {
+        id,
+        generation: 0,
+        expected_attempt: 0,
+        spec: None,
+        published: None,
+        with_content: false,
+        admitted: false,
+    }
+}
+
 pub(crate) fn succeeds(after: Duration) -> Behaviour {
     Arc::new(move |_, _| (after, Some(Outcome::Succeeded { result: None })))
 }

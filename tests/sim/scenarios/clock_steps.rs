@@ -6,8 +6,8 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use tickwheel::{
     flow::{
         api::{
-            ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask, SettleAnswer,
-            SettleRequest, View, VisibleState,
+            ClaimAnswer, HeartbeatAnswer, HeartbeatRequest, NewTask, SettleAnswer, SettleRequest,
+            View, VisibleState,
         },
         service::Service,
     },
@@ -15,7 +15,9 @@ use tickwheel::{
     queue::message::TASK_ID_HEADER,
 };
 
-use crate::world::{Behaviour, Simulated, World, callback, record, register, succeeds};
+use crate::world::{
+    Behaviour, Simulated, World, callback, first_claim, record, register, succeeds,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -241,15 +243,7 @@ async fn counted_behind_a_clock_ahead(runs: u32) -> u64 {
     let id = register(&other.service(), task).await[0].id;
     world.pass(2 * SECOND).await;
     ahead.time.set_wall_error_ms(3_600_000);
-    let request = ClaimRequest {
-        id,
-        generation: 0,
-        expected_attempt: 0,
-        spec: None,
-        published: None,
-        with_content: false,
-        admitted: false,
-    };
+    let request = first_claim(id);
     let claimed = ahead.service().claim("worker", vec![request]).await;
     assert!(matches!(claimed[0], ClaimAnswer::Claimed(_)), "{claimed:?}");
     ahead.time.set_wall_error_ms(0);

@@ -12,7 +12,7 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest},
+        api::{CancelOutcome, ClaimAnswer, NewTask, SettleAnswer, SettleRequest},
         budget::Budget,
         node::Node,
     },
@@ -30,7 +30,7 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use crate::world::{World, callback, published, record, register, succeeds};
+use crate::world::{World, callback, first_claim, published, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MIB: usize = 1024 * 1024;
@@ -217,15 +217,7 @@ async fn a_report_does_not_wait_for_a_queue_that_is_silent() {
         "the queue is silent"
     );
     // The claim comes from a worker whose message came before the silence.
-    let claim = ClaimRequest {
-        id: begun,
-        generation: 0,
-        expected_attempt: 0,
-        spec: None,
-        published: None,
-        with_content: false,
-        admitted: false,
-    };
+    let claim = first_claim(begun);
     let answer = service.claim("a", vec![claim]).await.remove(0);
     assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
     let settle = SettleRequest {

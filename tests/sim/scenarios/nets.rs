@@ -16,7 +16,6 @@ use tickwheel::{
         dead_letters::{places::Scope, walk::Wanted},
     },
     model::{
-        ids::TaskId,
         state::Outcome,
         task::{Body, Content, Priority},
         time::Millis,
@@ -28,7 +27,9 @@ use tickwheel::{
     store::faulty::Fate,
 };
 
-use crate::world::{Behaviour, World, callback, published, record, register, succeeds};
+use crate::world::{
+    Behaviour, World, callback, first_claim, published, record, register, succeeds,
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
@@ -106,18 +107,6 @@ async fn a_retry_that_memory_loses_is_looked_at_after_a_claim_timeout() {
 }
 
 /// The claim of a task that nobody has claimed yet.
-fn first_claim(id: TaskId) -> ClaimRequest {
-    ClaimRequest {
-        id,
-        generation: 0,
-        expected_attempt: 0,
-        spec: None,
-        published: None,
-        with_content: false,
-        admitted: false,
-    }
-}
-
 #[tokio::test(start_paused = true)]
 async fn a_report_that_is_repeated_puts_the_retry_that_the_first_left_undone() {
     let world = World::new(1, 1000);
