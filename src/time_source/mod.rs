@@ -171,6 +171,14 @@ impl TimeSource {
         self.running().await;
     }
 
+    /// Sleeps until a moment, or for ever without one. Cancel-safe.
+    pub async fn sleep_until_next(&self, moment: Option<Moment>) {
+        match moment {
+            Some(moment) => self.sleep_until(moment).await,
+            None => std::future::pending().await,
+        }
+    }
+
     /// Sleeps. Cancel-safe.
     pub async fn sleep(&self, duration: Duration) {
         tokio::time::sleep(duration).await;

@@ -123,12 +123,7 @@ impl Tender {
                 checks.spawn(async move { tender.tend(parent, tries).await });
             }
             let next = self.ctx.pokes.next().filter(|_| room > 0);
-            let until = async {
-                match next {
-                    Some(at) => self.ctx.time.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let until = self.ctx.time.sleep_until_next(next);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}

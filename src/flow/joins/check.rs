@@ -118,12 +118,7 @@ impl Checker {
             }
             let next = [ended.next(), failed.next(), asked.next()];
             let next = next.into_iter().flatten().min().filter(|_| room > 0);
-            let until = async {
-                match next {
-                    Some(at) => self.ctx.time.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let until = self.ctx.time.sleep_until_next(next);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}

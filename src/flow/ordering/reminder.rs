@@ -60,12 +60,7 @@ impl Reminder {
                 continue;
             }
             let next = held.next();
-            let until = async {
-                match next {
-                    Some(at) => self.ctx.time.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let until = self.ctx.time.sleep_until_next(next);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}

@@ -75,12 +75,7 @@ impl Usher {
                 continue;
             }
             let next = self.ctx.handed.passed().next();
-            let until = async {
-                match next {
-                    Some(at) => self.ctx.time.sleep_until(at).await,
-                    None => std::future::pending().await,
-                }
-            };
+            let until = self.ctx.time.sleep_until_next(next);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
