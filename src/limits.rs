@@ -2,6 +2,7 @@
 
 mod access;
 mod chains;
+mod contents;
 mod embedded;
 mod families;
 mod figures;
@@ -17,8 +18,8 @@ mod topics;
 use std::time::Duration;
 
 pub use self::{
-    access::*, chains::*, embedded::*, families::*, figures::*, http::*, internal::*, joins::*,
-    lists::*, records::*, results::*, schedules::*, topics::*,
+    access::*, chains::*, contents::*, embedded::*, families::*, figures::*, http::*, internal::*,
+    joins::*, lists::*, records::*, results::*, schedules::*, topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1
@@ -207,7 +208,7 @@ pub const AHEAD_ENTRIES_MAX: usize = 20_000;
 /// worked off, and read once.
 pub const DEFERRED_BEHIND_MAX: Duration = Duration::from_secs(10);
 
-/// Bytes that one wheel holds in memory ahead of their due time.
+/// Bytes that one wheel holds in memory ahead of their due time, and in flight; beyond it the reader waits.
 pub const AHEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
 /// How long after its publication a message alone proves that its task exists. Rows of tasks that have ended live for seven days
@@ -388,9 +389,9 @@ pub const WATCHED_ATTEMPTS_MAX: usize = 200_000;
 pub const WATCH_EXAMINED_EVERY: Duration = Duration::from_secs(60);
 
 /// Bytes of claimed rows that a node remembers: with contents of 100 bytes as many as [`CLAIMED_ROWS_MAX`].
-pub const CLAIMED_BYTES_MAX: usize = 64 * 1024 * 1024;
+pub const CLAIMED_BYTES_MAX: usize = 112 * 1024 * 1024;
 
-/// Approximate memory of a claimed task, also in an answer, beside its content.
+/// Approximate size of a claimed task in an answer, beside its content.
 pub const CLAIMED_ROW_BYTES: usize = 512;
 
 /// Topics that a node remembers to have created; beyond it a new callback's first task waits for its topic.

@@ -76,6 +76,9 @@ pub struct CancelRequest {
 pub struct CancelTreeResponse {
     /// The outcome of the cancel of the task itself.
     pub outcome: CancelOutcome,
+    /// Why it was too late for the task itself; with `too_late`. Tasks below it may have been cancelled all the same.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
     /// The task after it.
     pub task: TaskResponse,
     /// Tasks below it that were cancelled by this request.

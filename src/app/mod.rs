@@ -81,6 +81,18 @@ pub struct Options {
     pub log_format: telemetry::LogFormat,
 }
 
+impl Options {
+    /// Logs the version, the parts of the node and the address that it was told to listen on: the first line of every log, before
+    /// warnings and before anything is opened. The line that says that it is ready has the address that it got.
+    pub fn say_start(&self) {
+        let version = env!("CARGO_PKG_VERSION");
+        let (store, at) = self.store.named();
+        let (queue, node, address) = (self.queue.named(), &self.name, self.listen);
+        let tls = self.tls.is_some();
+        tracing::info!(version, node, %address, tls, store, at, queue, "tickwheel starts");
+    }
+}
+
 /// Why a node ended without being told to.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
@@ -149,7 +161,6 @@ pub async fn run(
     let listener = TcpListener::bind(options.listen).await;
     let listener = listener.map_err(cannot_listen)?;
     let address = listener.local_addr().map_err(cannot_listen)?;
-    say_start(&options, address);
     let (gate, front) = Gate::closed("not connected yet");
     let hang_up = CancellationToken::new();
     let serving = serve(listener, tls, front, &time, prometheus.clone(), &hang_up);
@@ -328,6 +339,7 @@ fn api_options(
     api.hosts = http::Hosts::new(address, named.cloned());
     api.keys_required = !address.ip().is_loopback() && !options.insecure;
     api.read_only = options.read_only;
+    api.tls = options.tls.is_some();
     api
 }
 
@@ -403,15 +415,6 @@ async fn connect(
         }
         time.sleep(PAUSE).await;
     }
-}
-
-/// Logs the version, the address and the parts of the node: the first line of every log.
-fn say_start(options: &Options, address: SocketAddr) {
-    let version = env!("CARGO_PKG_VERSION");
-    let (store, at) = options.store.named();
-    let (queue, node) = (options.queue.named(), &options.name);
-    let tls = options.tls.is_some();
-    tracing::info!(version, node, %address, tls, store, at, queue, "tickwheel starts");
 }
 
 /// Prints one line on standard error once the node can do its work, whichever lines the log filters out.

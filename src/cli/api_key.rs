@@ -12,6 +12,7 @@ use clap::{Args, Subcommand};
 
 use super::{
     ClientArgs, Exit, Failure, Format, dead_letter::Printer, fields::by_flags, node, times,
+    variables,
 };
 use crate::{
     api::{
@@ -19,7 +20,7 @@ use crate::{
         text::InstantText,
     },
     app,
-    client::{NewStart, RateLimit, StartTime},
+    client::{self, NewStart, RateLimit, StartTime},
     config::{Settings, StoreArgs},
     flow::records::api_keys::{ApiKeys, Created, Revoked},
     http::show::{key_response, wish},
@@ -106,6 +107,8 @@ fn role(text: &str) -> Result<ApiRole, String> {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    // Whether the store is opened or the service is asked may hang on one.
+    variables::warn();
     match command {
         Command::Create(args) => create(&args).await,
         Command::List(args) => list(&args).await,
@@ -205,7 +208,8 @@ async fn create_in(
     request: ApiKeyRequest,
     now: Millis,
 ) -> Result<ApiKeyResponse, Failure> {
-    let wish = wish(request, now).map_err(|error| Failure::usage(error.detail))?;
+    let wish =
+        wish(request, now).map_err(|error| by_flags(client::Error::of_item(error.problem())))?;
     let created = keys.create(wish).await;
     match created.map_err(|fault| Failure::failed(fault.to_string()))? {
         Created::Made(text, key) => Ok(ApiKeyResponse {

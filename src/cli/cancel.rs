@@ -2,7 +2,7 @@
 //!
 //! Each cancel is answered; the exit code is that of the worst.
 
-use std::io::Write as _;
+use std::{fmt::Display, io::Write as _};
 
 use clap::Args;
 
@@ -77,9 +77,10 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
 
 /// Cancels tasks with all below them.
 async fn cancel_trees(of: &ClientArgs, client: &Client, ids: &[TaskId]) -> Result<Exit, Failure> {
+    let mut worst = Exit::Ok;
     for id in ids {
         let answer = client.cancel_tree(*id).await?;
-        let (outcome, _) = words(answer.outcome);
+        let (outcome, exit) = words(answer.outcome);
         let mut out = std::io::stdout().lock();
         output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
         let (cancelled, requested) = (answer.cancelled, answer.cancel_requested);
@@ -87,9 +88,13 @@ async fn cancel_trees(of: &ClientArgs, client: &Client, ids: &[TaskId]) -> Resul
             std::io::stderr(),
             "{id}: {cancelled} tasks below it cancelled, {requested} told to stop"
         )?;
+        tell_reason(id, answer.reason.as_deref())?;
+        // A root that has ended may have tasks below it that had not: that is no mistake.
+        if cancelled == 0 && requested == 0 {
+            worst = worse(worst, exit);
+        }
     }
-    // A root that has ended may have tasks below it that had not: that is no mistake.
-    Ok(Exit::Ok)
+    Ok(worst)
 }
 
 /// Returns the worse exit: a fault is worse than an answer, and an exit after which the command may be
@@ -110,7 +115,16 @@ fn told(of: &ClientArgs, answer: &CancelResponse) -> Result<Exit, Failure> {
     let (outcome, exit) = words(answer.outcome);
     let mut out = std::io::stdout().lock();
     output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
+    tell_reason(&answer.task.id, answer.reason.as_deref())?;
     Ok(exit)
+}
+
+/// Says why a change came too late. It goes to standard error: the task itself has a `reason` of its end.
+pub(super) fn tell_reason(id: impl Display, reason: Option<&str>) -> Result<(), Failure> {
+    if let Some(reason) = reason {
+        writeln!(std::io::stderr(), "{id}: too late: {reason}")?;
+    }
+    Ok(())
 }
 
 const fn words(outcome: CancelOutcome) -> (&'static str, Exit) {

@@ -4,7 +4,7 @@ use std::{io::Write, path::PathBuf};
 
 use clap::Subcommand;
 
-use super::{Exit, Failure, Format, PrintArgs};
+use super::{Exit, Failure, Format, PrintArgs, variables};
 use crate::config::{self, Explained, Invalid, Settings, print_default};
 
 #[derive(Debug, Subcommand)]
@@ -47,6 +47,7 @@ pub(super) fn run(command: &Command) -> Result<Exit, Failure> {
             writeln!(out, "{name} is valid")?;
         }
         Command::Explain { key, config, print } => {
+            variables::warn();
             let environment = |name: &str| std::env::var(name).ok();
             let settings = config::explain(key.as_deref(), config.as_deref(), environment)?;
             explain(&mut out, print.output, key.is_some(), &settings)?;

@@ -3,7 +3,7 @@
 
 use std::io::Write as _;
 
-use super::{Exit, Failure, node};
+use super::{Exit, Failure, node, variables};
 use crate::{
     config::{Settings, SettingsArgs, StoreKind},
     queue::{Publisher as _, kafka::KafkaPublisher},
@@ -16,6 +16,7 @@ const COPIES: usize = 3;
 
 /// Runs the command.
 pub(super) async fn run(args: SettingsArgs) -> Result<Exit, Failure> {
+    variables::warn();
     let settings = Settings::load(&args, |name| std::env::var(name).ok())?;
     if settings.store == StoreKind::Embedded && settings.cassandra.is_empty() {
         return Err(Failure::usage(

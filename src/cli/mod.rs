@@ -41,6 +41,7 @@ mod task;
 mod times;
 mod top;
 mod tree;
+mod variables;
 mod wait;
 mod worker;
 

@@ -107,7 +107,7 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         drain_delay: settings.drain_delay,
         drain_timeout: settings.drain_timeout,
         content_bytes_max: settings.content_bytes_max,
-        log_format: log_format(settings),
+        log_format: log_format(settings.log_format),
     })
 }
 
@@ -147,8 +147,8 @@ fn poll_feeds_max(settings: &Settings) -> usize {
 }
 
 /// Returns the format of log lines.
-pub(super) const fn log_format(settings: &Settings) -> telemetry::LogFormat {
-    match settings.log_format {
+pub(super) const fn log_format(format: LogFormat) -> telemetry::LogFormat {
+    match format {
         LogFormat::Text => telemetry::LogFormat::Text,
         LogFormat::Json => telemetry::LogFormat::Json,
     }

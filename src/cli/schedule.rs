@@ -12,7 +12,7 @@ use super::{
     bulk::watch,
     crontab::{self, Line},
     dead_letter::Printer,
-    fields::by_flags,
+    fields::{by_flags, by_flags_of_schedule},
     output::{counted, json},
     schedule_set::{Of, SetArgs},
     schedule_transfer::{RestoreArgs, export, restore},
@@ -168,7 +168,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
             let answer = match set.file {
                 // A file has fields, and no flags.
                 Some(_) => answer?,
-                None => answer.map_err(by_flags)?,
+                None => answer.map_err(by_flags_of_schedule)?,
             };
             set.of.told(&answer)?;
         }

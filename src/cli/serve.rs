@@ -10,10 +10,10 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
-use super::{Exit, Failure, drill::DrillArgs, node, supervisor::Supervisor};
+use super::{Exit, Failure, drill::DrillArgs, node, supervisor::Supervisor, variables};
 use crate::{
     app,
-    config::{self, Problem, Settings, SettingsArgs},
+    config::{LogFormat, Problem, Settings, SettingsArgs},
     telemetry::{self, otlp::Traces},
 };
 
@@ -27,16 +27,17 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
-    let options = node::options(&settings)?;
-    let format = node::log_format(&settings);
-    telemetry::start_logging(format, &settings.log)
-        .map_err(|error| Failure::usage(format!("log: {error}")))?;
-    warn_of_unknown_variables();
-    for warning in settings.bare_passwords() {
-        tracing::warn!("{warning}");
-    }
-    let ended = serve(options, &settings, command.drill).await;
+    let environment = |name: &str| std::env::var(name).ok();
+    // A refusal of the settings is a line of the log, too.
+    let asked_for = Settings::log_format_asked_for(&command.settings, environment);
+    let mut format = node::log_format(asked_for.unwrap_or(LogFormat::Text));
+    let ended = match Settings::load(&command.settings, environment) {
+        Ok(settings) => {
+            format = node::log_format(settings.log_format);
+            log_and_serve(&settings, format, command.drill).await
+        }
+        Err(invalid) => Err(invalid.into()),
+    };
     let Err(failure) = ended else {
         return Ok(Exit::Ok);
     };
@@ -48,12 +49,23 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     Ok(failure.exit)
 }
 
-/// Warns of unknown variables: a mistyped one has no effect, and nobody would notice.
-fn warn_of_unknown_variables() {
-    let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
-    for Problem { origin, reason } in config::unknown_variables(names) {
+/// Begins the log with the line about the start, then runs the node.
+async fn log_and_serve(
+    settings: &Settings,
+    format: telemetry::LogFormat,
+    drill: DrillArgs,
+) -> Result<(), Failure> {
+    let options = node::options(settings)?;
+    telemetry::start_logging(format, &settings.log)
+        .map_err(|error| Failure::usage(format!("log: {error}")))?;
+    options.say_start();
+    for Problem { origin, reason } in variables::unknown() {
         tracing::warn!(variable = origin, "{reason}");
     }
+    for warning in settings.bare_passwords() {
+        tracing::warn!("{warning}");
+    }
+    serve(options, settings, drill).await
 }
 
 async fn serve(

@@ -7,7 +7,8 @@ use clap::{Args, Subcommand};
 use super::{
     ClientArgs, Exit, Failure, Format,
     bulk::{self, BulkArgs},
-    cancel, export,
+    cancel::{self, tell_reason},
+    export,
     fields::by_flags,
     import, list, output,
     request::RegisterArgs,
@@ -251,6 +252,7 @@ fn moved(format: Format, answer: &RescheduleResponse) -> Result<Exit, Failure> {
         RescheduleOutcome::TooLate => ("too late", Exit::TooLate),
     };
     print(format, Some(outcome), &answer.task)?;
+    tell_reason(&answer.task.id, answer.reason.as_deref())?;
     Ok(exit)
 }
 

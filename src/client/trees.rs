@@ -37,9 +37,12 @@ impl Client {
                 self.call(Method::POST, &path, Some(body), true).await?;
             cancelled += answer.cancelled;
             requested += answer.cancel_requested;
-            let outcome = *first.get_or_insert(answer.outcome);
+            // A later call finds the task as the first one left it.
+            let (outcome, reason) =
+                first.get_or_insert_with(|| (answer.outcome, answer.reason.take()));
             if answer.complete {
-                answer.outcome = outcome;
+                answer.outcome = *outcome;
+                answer.reason = reason.take();
                 answer.cancelled = cancelled;
                 answer.cancel_requested = requested;
                 return Ok(answer);

@@ -284,6 +284,22 @@ impl Settings {
         }
     }
 
+    /// Returns the format of log lines that a flag or else a variable names; none where neither does, or its value is no format.
+    /// It is known also where other settings are refused.
+    #[must_use]
+    pub fn log_format_asked_for(
+        args: &SettingsArgs,
+        environment: impl Fn(&str) -> Option<String>,
+    ) -> Option<LogFormat> {
+        let key = KEYS.iter().find(|key| key.name == "log_format")?;
+        let flag = args.values.iter().find(|(given, _)| given.name == key.name);
+        let value = match flag {
+            Some((_, value)) => value.clone(),
+            None => value_of(key, environment).ok()??.0,
+        };
+        text::log_format(&value).ok()
+    }
+
     /// Loads the settings of a store alone, as [`Settings::load`] does; a queue need not be named.
     ///
     /// # Errors

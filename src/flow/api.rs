@@ -31,13 +31,20 @@ pub struct NewTask {
 /// The reason why a request could not be done. The requester is not at fault in any of these cases.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Fault {
-    /// A part of the service is away; the request had no effect, or may be repeated safely.
+    /// A part of the service is away. A write of the request may have been made, if the store did not answer in time: it may
+    /// be repeated safely, a registration with an id of its client or a mark.
     #[error("{reason}")]
     Unavailable {
         /// Which part, and what it said.
         reason: String,
         /// When trying again makes sense.
         retry_after: Duration,
+    },
+    /// A row in the store cannot be understood; the request had no effect, or may be repeated safely. Only a person can mend it.
+    #[error("{reason}")]
+    Damaged {
+        /// Which row, and what is wrong with it.
+        reason: String,
     },
     /// The store has no room for new tasks; those that it has fire on time. The request had no effect.
     #[error("{reason}")]

@@ -1,11 +1,11 @@
 //! A byte budget bounds, for a whole node, the memory of contents that are on their way from the store to the queue.
 //!
 //! A content of more than [`limits::INLINE_BYTES_MAX`] is kept apart and read when its task goes out. Every
-//! stage that sends does so: publishing, near tasks, looks, catching up, the recovery at a start. The content
-//! is read again when its task ends, to be given an end of life. All of these take their bytes from this
-//! budget first, and give them back when the queue or the store has answered. Contents that travel inside
-//! their entries are not counted here, because the memory that holds the entries bounds them. They never wait
-//! behind large contents.
+//! stage that sends does so: publishing, near tasks, looks, catching up, the recovery at a start. So do answers
+//! to polls and claims, and records of dead tasks. The content is read again when its task ends, to be given an
+//! end of life. All of these take their bytes from this budget first, and give them back when the queue or the
+//! store has answered, or the answer is made. Contents that travel inside their entries are not counted here,
+//! because the memory that holds the entries bounds them. They never wait behind large contents.
 //!
 //! One part of the budget is only for tasks that end. Behind a silent queue, contents to be sent wait for
 //! minutes, but a worker that reports the end of its attempt must not wait. Each part has a line of its own.

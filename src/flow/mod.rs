@@ -52,6 +52,7 @@ mod labels;
 mod makers;
 pub mod node;
 pub mod ordering;
+pub mod panics;
 pub mod poll;
 pub mod query;
 pub mod records;

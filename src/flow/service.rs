@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use super::{
     api::{
-        CancelOutcome, Check, ClaimAnswer, ClaimRequest, Fault, HeartbeatAnswer, HeartbeatRequest,
-        NewTask, RescheduleOutcome, SettleAnswer, SettleRequest, TaskView, View,
+        CancelOutcome, Check, Fault, HeartbeatAnswer, HeartbeatRequest, NewTask, RescheduleOutcome,
+        SettleAnswer, SettleRequest, TaskView, View,
     },
     cluster::members::Members,
     context::Context,
@@ -282,13 +282,6 @@ impl Service {
     #[must_use]
     pub const fn schedules(&self) -> &schedules::desk::Desk {
         &self.schedules
-    }
-
-    /// Claims messages for a worker; one answer per message, in order.
-    pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
-        let specs = requests.iter().filter_map(|request| request.spec.as_ref());
-        self.demand.asked(specs.filter_map(|spec| spec.callback()));
-        self.claimer.claim(worker, requests).await
     }
 
     /// Waits for due tasks and claims them for a worker; none when there was none in time.

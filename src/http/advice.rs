@@ -88,7 +88,11 @@ impl Code {
                 "Try again after the time in the Retry-After header, or at another node; the detail names the limit."
             }
             Self::RoleMissing => "Ask a node that has the role that the detail names.",
-            Self::Unavailable => "Try again after Retry-After; the request had no effect.",
+            Self::Unavailable => {
+                "Try again after Retry-After. Unless the detail says that the request had no effect, it may have been made. It \
+                 is safe to send it again. A registration needs its `Idempotency-Key` or `id` for that (docs/keys.md), or a second \
+                 task may be registered."
+            }
             _ => {
                 "Tell the operator; try again later. Tasks that were acknowledged before fire on time."
             }

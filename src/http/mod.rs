@@ -79,6 +79,8 @@ pub struct Options {
     pub keys_required: bool,
     /// The node answers reads alone.
     pub read_only: bool,
+    /// Clients reach the node over TLS.
+    pub tls: bool,
     /// Cancelled when the node was told to stop: it is not ready any more, and still answers.
     pub stopping: CancellationToken,
     /// Ends long polls when the node stops.
@@ -100,6 +102,7 @@ impl Options {
             copies: None,
             keys_required: false,
             read_only: false,
+            tls: false,
             stopping: shutdown.clone(),
             shutdown,
         }

@@ -26,6 +26,21 @@ pub const HTTP_ANSWER_WAIT_MAX: Duration = HTTP_HEAD_WAIT_MAX;
 /// settled.
 pub const BODIES_BYTES_WORKERS: usize = 64 * 1024 * 1024;
 
+/// Bytes of requests that are read and wait for the store, by the length of their text. The embedded store holds them once more,
+/// encoded: together half of what bodies on their way may take. A disk of 50 MB/s works them off in about a second, which is as
+/// long as a registration should take.
+pub const REGISTERING_BYTES_MAX: usize = 64 * 1024 * 1024;
+
+/// The part of [`REGISTERING_BYTES_MAX`] that requests above [`REGISTRATION_BYTES_LARGE`] leave to others.
+pub const REGISTERING_BYTES_KEPT: usize = 16 * 1024 * 1024;
+
+/// A request above this is large: a batch of a thousand tasks without large payloads is not.
+pub const REGISTRATION_BYTES_LARGE: usize = 1024 * 1024;
+
+/// Requests up to this are not counted in [`REGISTERING_BYTES_MAX`], so that large ones never keep them out: the bounds of their
+/// number hold them to 16 MiB.
+pub const REGISTRATION_BYTES_UNCOUNTED: usize = 4 * 1024;
+
 /// Bytes of all answers that wait at a node for their readers: as much as bodies may take.
 pub const ANSWERS_BYTES_MAX: usize = 256 * 1024 * 1024;
 

@@ -12,3 +12,6 @@ pub const RESULT_INLINE_BYTES_MAX: usize = 16 * 1024;
 /// How much longer than its task's retention a result that is kept apart lives: it is written before its task ends, and a
 /// settle takes minutes at most.
 pub const RESULT_KEPT_LONGER: Duration = Duration::from_secs(3600);
+
+/// Longest part of an attempt's error that a line of the log about one task repeats: such lines are many.
+pub const LOGGED_ERROR_CHARS_MAX: usize = 256;

@@ -7,12 +7,46 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::time::Millis;
 
+/// The sizes of an item, or of all that wait.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Size {
+    /// About how many bytes it takes in memory while it waits.
+    pub held: u64,
+    /// How many bytes of a turn, or of a step, it takes when it leaves.
+    pub taken: u64,
+}
+
+impl Size {
+    /// Returns the size of an item that is handed over as it is held.
+    #[must_use]
+    pub const fn of(bytes: u64) -> Self {
+        Self {
+            held: bytes,
+            taken: bytes,
+        }
+    }
+
+    pub(super) const fn and(self, other: Self) -> Self {
+        Self {
+            held: self.held + other.held,
+            taken: self.taken + other.taken,
+        }
+    }
+
+    pub(super) const fn without(self, other: Self) -> Self {
+        Self {
+            held: self.held - other.held,
+            taken: self.taken - other.taken,
+        }
+    }
+}
+
 /// Items by due time; within one millisecond in the order they came.
 #[derive(Debug)]
 pub struct DueQueue<T> {
-    buckets: BTreeMap<Millis, VecDeque<(u64, T)>>,
+    buckets: BTreeMap<Millis, VecDeque<(Size, T)>>,
     len: usize,
-    bytes: u64,
+    size: Size,
 }
 
 impl<T> Default for DueQueue<T> {
@@ -20,24 +54,21 @@ impl<T> Default for DueQueue<T> {
         Self {
             buckets: BTreeMap::new(),
             len: 0,
-            bytes: 0,
+            size: Size::default(),
         }
     }
 }
 
 impl<T> DueQueue<T> {
-    /// Adds an item of about `bytes` bytes.
-    pub(super) fn push(&mut self, due: Millis, bytes: u64, item: T) {
-        self.buckets
-            .entry(due)
-            .or_default()
-            .push_back((bytes, item));
+    /// Adds an item.
+    pub(super) fn push(&mut self, due: Millis, size: Size, item: T) {
+        self.buckets.entry(due).or_default().push_back((size, item));
         self.len += 1;
-        self.bytes += bytes;
+        self.size = self.size.and(size);
     }
 
-    /// Takes the oldest items that are due at `now`, at most `max` and of at most `bytes_max` bytes together, in order. The first
-    /// item is taken however many bytes it has.
+    /// Takes the oldest items that are due at `now`, at most `max` and of at most `bytes_max` bytes to take together, in order.
+    /// The first item is taken however many bytes it has.
     pub(super) fn pop_due_within(&mut self, now: Millis, max: usize, bytes_max: u64) -> Vec<T> {
         let mut taken = Vec::new();
         let mut room = bytes_max;
@@ -48,15 +79,15 @@ impl<T> DueQueue<T> {
             if *bucket.key() > now {
                 break;
             }
-            let fits = |(bytes, _): &(u64, T)| *bytes <= room || taken.is_empty();
+            let fits = |(size, _): &(Size, T)| size.taken <= room || taken.is_empty();
             if !bucket.get().front().is_none_or(fits) {
                 break;
             }
             match bucket.get_mut().pop_front() {
-                Some((bytes, item)) => {
+                Some((size, item)) => {
                     self.len -= 1;
-                    self.bytes -= bytes;
-                    room = room.saturating_sub(bytes);
+                    self.size = self.size.without(size);
+                    room = room.saturating_sub(size.taken);
                     taken.push(item);
                 }
                 None => {
@@ -76,11 +107,11 @@ impl<T> DueQueue<T> {
             .map(|(due, _)| *due)
     }
 
-    /// Returns about how many bytes the first item has.
+    /// Returns how many bytes the first item has to take.
     #[must_use]
-    pub(super) fn next_bytes(&self) -> Option<u64> {
+    pub(super) fn next_taken(&self) -> Option<u64> {
         let mut items = self.buckets.values().flatten();
-        items.next().map(|(bytes, _)| *bytes)
+        items.next().map(|(size, _)| size.taken)
     }
 
     /// Returns the items, in order.
@@ -94,10 +125,10 @@ impl<T> DueQueue<T> {
         self.len
     }
 
-    /// Returns about how many bytes wait.
+    /// Returns the sizes of all that wait.
     #[must_use]
-    pub(super) const fn bytes(&self) -> u64 {
-        self.bytes
+    pub(super) const fn size(&self) -> Size {
+        self.size
     }
 }
 
@@ -111,19 +142,19 @@ mod tests {
     fn bytes_bound_what_is_taken_and_one_item_always_fits() {
         let mut queue = DueQueue::default();
         for (due, bytes) in [(1, 5), (1, 5), (2, 1), (3, 50), (4, 1)] {
-            queue.push(Millis(due), bytes, due);
+            queue.push(Millis(due), Size::of(bytes), due);
         }
         assert_eq!(queue.pop_due_within(Millis(9), 9, 11), [1, 1, 2]);
         assert_eq!(queue.pop_due_within(Millis(9), 9, 11), [3]);
         assert_eq!(queue.pop_due_within(Millis(9), 9, 11), [4]);
-        assert_eq!((queue.len(), queue.bytes()), (0, 0));
+        assert_eq!((queue.len(), queue.size()), (0, Size::default()));
     }
 
     proptest! {
         #[test]
         fn items_come_out_in_order_and_never_early(dues in prop::collection::vec(0..50i64, 0..60), steps in prop::collection::vec((0..60i64, 1..9usize), 0..30)) {
             let mut queue = DueQueue::default();
-            for due in &dues { queue.push(Millis(*due), 3, *due); }
+            for due in &dues { queue.push(Millis(*due), Size::of(3), *due); }
             let (mut now, mut out, total) = (0, Vec::new(), dues.len());
             for (later, max) in steps {
                 now = now.max(later);
@@ -132,7 +163,7 @@ mod tests {
                 prop_assert!(taken.len() == max || queue.next_due().is_none_or(|due| due > Millis(now)));
                 out.extend(taken);
                 prop_assert_eq!(queue.len(), total - out.len());
-                prop_assert_eq!(queue.bytes(), 3 * queue.len() as u64);
+                prop_assert_eq!(queue.size(), Size::of(3 * queue.len() as u64));
             }
             out.extend(queue.pop_due_within(Millis(100), 100, u64::MAX));
             let mut sorted = dues;

@@ -5,10 +5,14 @@ use std::{sync::Arc, time::Duration};
 use uuid::Uuid;
 
 use super::{
+    action::When,
     backoff::{Backoff, Jitter},
+    chain::{FollowStart, FollowUp},
+    http_call::{HttpCall, Method},
     ids::TaskId,
     kin::Rounds,
     look_step::LookStep,
+    notify::{Destination, EndStates, Notify},
     state::{Detail, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
@@ -66,6 +70,48 @@ pub(crate) fn spec() -> Spec {
         after: None,
         then: Vec::new(),
         body: Body::Inline(Content::default()),
+    }
+}
+
+/// The least that a [`laden`] task weighs, if it weighs what it owns.
+pub(crate) const LADEN_BYTES: usize = 16 * 1024;
+
+/// A task without a payload that owns [`LADEN_BYTES`] elsewhere: in its call, its notice and two follow-ups.
+pub(crate) fn laden() -> Spec {
+    let part = || "x".repeat(LADEN_BYTES.div_ceil(6));
+    let call = || {
+        Box::new(HttpCall {
+            url: part(),
+            method: Method::Post,
+            headers: vec![("h".to_owned(), part())],
+            timeout: None,
+            message_id: None,
+        })
+    };
+    let follow = |task| FollowUp {
+        when: When::Run(EndStates::ALL),
+        start: FollowStart::After(Duration::ZERO),
+        with_result: false,
+        in_tree: false,
+        task,
+    };
+    let second = Spec {
+        ordering_key: Some(part()),
+        ..spec()
+    };
+    let first = Spec {
+        key: Some(part()),
+        then: vec![follow(second)],
+        ..spec()
+    };
+    Spec {
+        target: Target::Http {
+            callback: "mail".to_owned(),
+            call: call(),
+        },
+        notify: Some(Notify::of_run(Destination::Http(call()), EndStates::ALL)),
+        then: vec![follow(first)],
+        ..spec()
     }
 }
 

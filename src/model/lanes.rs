@@ -9,7 +9,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use super::{
-    due_queue::DueQueue,
+    due_queue::{DueQueue, Size},
     task::{Priority, Spec},
     time::Millis,
 };
@@ -83,6 +83,11 @@ impl<T> Default for Lanes<T> {
 impl<T> Lanes<T> {
     /// Adds an item of about `bytes` bytes to a lane.
     pub fn push(&mut self, key: LaneKey, due: Millis, bytes: u64, item: T) {
+        self.push_sized(key, due, Size::of(bytes), item);
+    }
+
+    /// Adds an item to a lane that takes other bytes when it leaves than while it waits.
+    pub fn push_sized(&mut self, key: LaneKey, due: Millis, size: Size, item: T) {
         let lane = self.lanes.entry(key).or_insert_with(|| Lane {
             queue: DueQueue::default(),
             left: key.shares() * ITEMS_OF_SHARE,
@@ -97,9 +102,9 @@ impl<T> Lanes<T> {
                 self.waiting.insert((due, key));
             }
         }
-        lane.queue.push(due, bytes, item);
+        lane.queue.push(due, size, item);
         self.len += 1;
-        self.bytes += bytes;
+        self.bytes += size.held;
     }
 
     /// Takes items that are due at `now`, at most `max`, lane by lane in turns, those of a lane in order.
@@ -107,8 +112,8 @@ impl<T> Lanes<T> {
         self.pop_due_within(now, max, u64::MAX)
     }
 
-    /// Takes items that are due at `now`, at most `max` and of at most `bytes_max` bytes together, lane by lane in turns, those
-    /// of a lane in order. The first item is taken however many bytes it has.
+    /// Takes items that are due at `now`, at most `max` and of at most `bytes_max` bytes to take together, lane by lane in turns,
+    /// those of a lane in order. The first item is taken however many bytes it has.
     pub fn pop_due_within(&mut self, now: Millis, max: usize, bytes_max: u64) -> Vec<T> {
         self.line_up(now);
         let mut taken = Vec::new();
@@ -117,19 +122,19 @@ impl<T> Lanes<T> {
             && let Some(key) = self.line.front().copied()
             && let Some(lane) = self.lanes.get_mut(&key)
         {
-            let first = lane.queue.next_bytes().unwrap_or(0);
+            let first = lane.queue.next_taken().unwrap_or(0);
             if first > room && !taken.is_empty() {
                 break;
             }
             let count = lane.left.min(max - taken.len());
             let bytes_of_turn = key.shares() as u64 * BYTES_OF_SHARE;
-            let before = lane.queue.bytes();
+            let before = lane.queue.size();
             let items = lane
                 .queue
                 .pop_due_within(now, count, bytes_of_turn.min(room));
-            let used = before - lane.queue.bytes();
-            room = room.saturating_sub(used);
-            self.bytes -= used;
+            let used = before.without(lane.queue.size());
+            room = room.saturating_sub(used.taken);
+            self.bytes -= used.held;
             self.len -= items.len();
             lane.left -= items.len();
             let over = items.len() < count || lane.left == 0;
@@ -193,11 +198,11 @@ impl<T> Lanes<T> {
         self.lanes.values().flat_map(|lane| lane.queue.iter())
     }
 
-    /// Returns how many items of a lane wait, and about how many bytes they are.
+    /// Returns how many items of a lane wait, and about how many bytes they take in memory.
     #[must_use]
     pub fn held(&self, key: LaneKey) -> (usize, u64) {
         let lane = self.lanes.get(&key);
-        lane.map_or((0, 0), |lane| (lane.queue.len(), lane.queue.bytes()))
+        lane.map_or((0, 0), |lane| (lane.queue.len(), lane.queue.size().held))
     }
 
     /// Returns how many items wait.
@@ -212,7 +217,7 @@ impl<T> Lanes<T> {
         self.len == 0
     }
 
-    /// Returns about how many bytes wait.
+    /// Returns about how many bytes of memory all take.
     #[must_use]
     pub const fn bytes(&self) -> u64 {
         self.bytes

@@ -41,6 +41,7 @@
 //! | [`clock`] | the clock row's next value, whatever the reason |
 //! | [`listing`] | which of its entries a task is listed at |
 //! | [`ledger`] | how far a wheel has been fired, from acknowledgements in any order |
+//! | [`weight`] | about how many bytes of memory a task and its row take |
 //! | [`due_queue`] | the in-memory wheel of one millisecond |
 //! | [`lanes`] | in what turns callbacks leave that wheel |
 //! | [`preference`] | which node should own which wheel |
@@ -133,6 +134,7 @@ pub mod template;
 pub mod time;
 pub mod topic_names;
 pub mod undelivered;
+pub mod weight;
 pub mod wheel;
 
 #[cfg(test)]
@@ -145,3 +147,5 @@ mod limit_tests;
 mod replace_tests;
 #[cfg(test)]
 mod state_law_tests;
+#[cfg(test)]
+mod weight_tests;

@@ -163,6 +163,19 @@ impl Holder {
     pub const fn has(&self, attempt: u32) -> bool {
         self.attempt == 0 || self.attempt >= attempt
     }
+
+    /// Returns what a claim of this attempt writes first, if the task has had the turn for as long as wheels keep entries
+    /// (`kept`) and has not begun: the turn may be about to be taken from it ([`super::entry::is_left`]), and the write of this
+    /// one decides. It comes a minute earlier than the turn can be taken, so that a claim that reads just before has written its
+    /// row by then.
+    #[must_use]
+    pub fn anew(&self, attempt: u32, kept: Duration, now: Millis) -> Option<Self> {
+        let is_old = now >= self.since.after(kept);
+        (is_old && attempt <= 1 && self.generation == 0).then_some(Self {
+            since: now,
+            ..*self
+        })
+    }
 }
 
 /// The turn of a sequence.

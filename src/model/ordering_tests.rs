@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
+    entry::{self, is_left},
     fixtures::{self, START, id},
     row::{Detail, State},
 };
 
 const SECOND: Duration = Duration::from_secs(1);
+const MILLI: Duration = Duration::from_millis(1);
 
 fn rank(start: i64, random: u64) -> Rank {
     Rank {
@@ -232,4 +234,23 @@ fn only_tasks_of_a_callback_with_an_ordering_key_have_a_sequence() {
     spec.ordering_key = Some("account-3".to_owned());
     let found = Sequence::of(&spec).unwrap();
     assert_eq!((&*found.callback, &*found.key), ("mail", "account-3"));
+}
+
+/// The turn can be taken from a task that has not begun, a minute behind the time that entries are kept.
+#[test]
+fn a_claim_writes_an_old_turn_anew_a_minute_before_it_can_be_taken() {
+    let kept = 600 * SECOND;
+    let (just_before, then) = (START.after(kept).before(MILLI), START.after(kept));
+    assert_eq!(holder(0).anew(1, kept, just_before), None);
+    let anew = holder(0).anew(1, kept, then);
+    assert_eq!(anew.map(|holder| holder.since), Some(then));
+    assert!(anew.is_some_and(|anew| anew.is(id(), 0) && anew.attempt == holder(0).attempt));
+    assert!(!is_left(
+        START,
+        kept,
+        then.after(entry::LEFT_AFTER).before(MILLI)
+    ));
+    assert!(is_left(START, kept, then.after(entry::LEFT_AFTER)));
+    assert_eq!(holder(0).anew(2, kept, then), None, "it has begun");
+    assert_eq!(holder(1).anew(1, kept, then), None, "its move is known");
 }

@@ -49,12 +49,6 @@ impl TaskResult {
             Place::Apart { attempt, bytes } => Some((*attempt, *bytes)),
         }
     }
-
-    /// Returns about how many bytes of memory it takes.
-    #[must_use]
-    pub fn weight(&self) -> usize {
-        self.content_type.len() + self.bytes().map_or(0, Bytes::len)
-    }
 }
 
 /// A JSON value, as text.

@@ -15,6 +15,9 @@ pub const PATIENCE: Duration = Duration::from_secs(2);
 /// claim timeout later. A broker that dies is missed by the others after some nine seconds.
 pub const UNCONFIRMED_PATIENCE: Duration = Duration::from_secs(15);
 
+/// How long a look that fails is tried in place before it is put further on: longer than a server takes to start again.
+pub const LOOK_PATIENCE: Duration = Duration::from_secs(60);
+
 /// Why a task may not go out now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reason {

@@ -277,6 +277,20 @@ pub trait WheelStore: Send + Sync {
     ) -> Vec<Result<(), Error>>;
     /// Reads contents.
     async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error>;
+    /// Reads contents, each with an outcome of its own. One that cannot be understood fails alone.
+    async fn bodies_each(&self, ids: &[TaskId]) -> Vec<Result<Option<Content>, Error>> {
+        match self.bodies(ids).await {
+            Ok(found) => found.into_iter().map(Ok).collect(),
+            Err(error) if ids.len() > 1 && error.is_of_a_row() => {
+                let each = ids.iter().map(|id| async move {
+                    let read = self.bodies(std::slice::from_ref(id)).await;
+                    read.map(|found| found.into_iter().next().flatten())
+                });
+                join_all(each).await
+            }
+            Err(error) => vec![Err(error); ids.len()],
+        }
+    }
     /// Deletes contents written up to `written` microseconds.
     async fn delete_bodies(&self, ids: &[TaskId], written: i64) -> Result<(), Error>;
     /// Sets a row aside.

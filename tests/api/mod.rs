@@ -26,6 +26,7 @@ mod keyed;
 mod keys;
 mod keys_and_roles;
 mod labels;
+mod large_registrations;
 mod leftover;
 mod limited_keys;
 mod limits;

@@ -1,6 +1,13 @@
 //! Registrations that come twice are one task for the client: by an id of its own, or by a mark of the request.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    time::Duration,
+};
 
 use axum::http::{Method, Request};
 use futures_util::future::join_all;
@@ -8,6 +15,7 @@ use serde_json::{Value, json};
 use tickwheel::{
     limits::IDEMPOTENCY_KEPT,
     model::{client_id::START_PASSED_MAX, ids::TaskId, look_step::LookStep, time::Millis},
+    store::faulty::Fate,
 };
 
 use super::{Answer, Site, request};
@@ -294,4 +302,33 @@ async fn clients_are_told_what_ids_are_made_of() {
     let time: tickwheel::api::text::InstantText =
         serde_json::from_value(facts["time"].clone()).unwrap();
     assert!(time.system_time().is_some());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_registration_without_an_answer_of_the_store_may_have_been_made_and_its_problem_says_so()
+{
+    let lost = Arc::new(AtomicBool::new(false));
+    let is_lost = Arc::clone(&lost);
+    let site = Site::with_fates(Arc::new(move |_, call| {
+        let hit = call.operation == "put_entries" && is_lost.load(Ordering::SeqCst);
+        if hit { Fate::LoseReply } else { Fate::Go }
+    }));
+    site.world.pass(5 * SECOND).await;
+    let id = id_at(site.world.time.now().after(MINUTE), 77);
+    let body = body_of(id).to_string();
+    lost.store(true, Ordering::SeqCst);
+    let problem = site.post("/v1/tasks", body.clone()).await.problem();
+    assert_eq!((problem.status, &*problem.code), (503, "unavailable"));
+    lost.store(false, Ordering::SeqCst);
+    let made = site.get(&format!("/v1/tasks/{id}")).await.ok();
+    assert_eq!(made["state"], "scheduled", "it was made all the same");
+    let advice = site.get(&problem.kind).await.body;
+    let advice = String::from_utf8_lossy(&advice).into_owned();
+    for words in ["may have been made", "`Idempotency-Key` or `id`"] {
+        assert!(advice.contains(words), "{advice}");
+    }
+    let again = site.post("/v1/tasks", body).await;
+    assert_eq!(told(&again).2, id.to_string());
+    site.world.pass(MINUTE + 5 * SECOND).await;
+    assert_eq!(published(&site.world, id).len(), 1);
 }

@@ -167,6 +167,28 @@ async fn a_cancel_of_a_tree_ends_all_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_cancel_of_a_tree_that_has_ended_says_why_it_is_too_late() {
+    let site = Site::new();
+    site.world.pass(5 * SECOND).await;
+    let far = json!({"callback": "work", "delay": "1h"});
+    let root = register(&site, json!({"callback": "work", "children": [far]})).await;
+    site.world.pass(SECOND).await;
+    work(&site).await;
+    let path = format!("/v1/tasks/{}/cancel", root["id"].as_str().unwrap());
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let answer = site.post(&path, r#"{"tree": true}"#).await.ok();
+        assert_eq!(answer["outcome"], "too_late", "{answer}");
+        let reason = answer["reason"].as_str().unwrap().to_owned();
+        told.push((answer["cancelled"].as_u64().unwrap(), reason));
+        work_all(&site).await;
+    }
+    let goes_on = "its own run has ended; cancel it with `tree` to end the tasks below it";
+    let ended = "it has ended: it is succeeded";
+    assert_eq!(told, [(1, goes_on.to_owned()), (0, ended.to_owned())]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_tree_is_drawn() {
     let site = Site::new();
     site.world.pass(5 * SECOND).await;

@@ -93,9 +93,10 @@ async fn a_worker_runs_a_task_over_plain_http() {
     assert_eq!(task["progress"], json!({"done": 0.5}), "it stays");
 
     let wrong = json!({"id": id, "attempt": 2, "outcome": "succeeded"});
+    let refused = call(&site, "/v1/worker/settle", wrong).await;
     assert_eq!(
-        call(&site, "/v1/worker/settle", wrong).await["status"],
-        "lost"
+        refused,
+        json!({"status": "lost", "reason": "attempt 1 is the task's last"})
     );
     let right = json!({"id": id, "attempt": 1, "outcome": "succeeded", "result": [1, "two"]});
     for _ in 0..2 {
@@ -108,9 +109,15 @@ async fn a_worker_runs_a_task_over_plain_http() {
         (&json!("succeeded"), &json!([1, "two"]))
     );
     let late = json!({"id": id, "attempt": 1});
+    let ended = json!({"status": "lost", "reason": "the task has ended: it is succeeded"});
+    assert_eq!(call(&site, "/v1/worker/heartbeat", late).await, ended);
+    let other = json!({"id": id, "attempt": 1, "outcome": "failed", "error": "no"});
+    assert_eq!(call(&site, "/v1/worker/settle", other).await, ended);
+    let unknown = json!({"id": super::task_id(), "attempt": 1, "outcome": "succeeded"});
+    let reason = "no task of this id was claimed, or its retention has passed";
     assert_eq!(
-        call(&site, "/v1/worker/heartbeat", late).await["status"],
-        "lost"
+        call(&site, "/v1/worker/settle", unknown).await,
+        json!({"status": "lost", "reason": reason})
     );
 }
 
@@ -197,13 +204,15 @@ async fn a_sign_of_life_of_what_does_not_live_leaves_nothing() {
     let id = message.dispatch.id;
     assert_eq!(claim(&site, &message, "").await["status"], "claimed");
     let beat = |id: String, attempt: u32| json!({"id": id, "attempt": attempt, "progress": "x"});
-    for (beaten, attempt) in [
-        (super::task_id(), 1),
-        (id.to_string(), 2),
-        (id.to_string(), 7),
+    let never = "no task of this id was claimed, or its retention has passed";
+    let other = "attempt 1 is the task's last";
+    for (beaten, attempt, reason) in [
+        (super::task_id(), 1, never),
+        (id.to_string(), 2, other),
+        (id.to_string(), 7, other),
     ] {
         let answer = call(&site, "/v1/worker/heartbeat", beat(beaten.clone(), attempt)).await;
-        assert_eq!(answer["status"], "lost");
+        assert_eq!(answer, json!({"status": "lost", "reason": reason}));
         let key = [(beaten.parse().unwrap(), attempt)];
         let kept = site.world.store.heartbeats(&key).await.unwrap();
         assert!(kept[0].is_none(), "{kept:?}");

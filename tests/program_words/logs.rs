@@ -40,13 +40,14 @@ async fn the_first_line_says_what_is_started_and_a_mistyped_variable_is_named() 
     let mut server = with_variable(directory.path(), "TICKWHEEL_STOER", "cassandra", &[]);
     server.ready().await;
     let log = server.log();
+    // Warnings come behind it: who reads them has to know of what.
     let mut lines = log.lines();
+    let first = lines.next().expect("a line");
     let unknown = lines.next().expect("a warning");
     assert!(
         unknown.contains("did you mean TICKWHEEL_STORE?"),
         "{unknown}"
     );
-    let first = lines.next().expect("a line");
     let address = server.url.trim_start_matches("http://");
     let data = directory.path().join("data");
     for word in [
@@ -103,6 +104,82 @@ async fn what_becomes_of_a_task_is_logged_with_its_id() {
     let refused: Value = serde_json::from_str(&refused).expect("a problem is JSON");
     let trace = refused["trace_id"].as_str().expect("a trace id");
     line_with(&server, &[trace, "request refused", "labl"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ends_that_no_call_has_brought_and_errors_of_retries_are_logged() {
+    let directory = TempDir::new().expect("a directory");
+    let log = ["--log", "info,tickwheel::task=debug"];
+    let server = Server::start(directory.path(), &log).await;
+    let url = &server.url;
+    let register = async |task: Value| {
+        let task = post(url, "/v1/tasks", &task).await;
+        task["id"].as_str().expect("an id").to_owned()
+    };
+    let poll = async |callback: &str| {
+        let poll = json!({"worker": "w", "callbacks": [callback], "max_tasks": 1, "wait": "20s"});
+        post(url, "/v1/worker/poll", &poll).await["tasks"][0]["id"].clone()
+    };
+    let settle = async |id: &str, outcome: &str, error: &str| {
+        let report = json!({"id": id, "attempt": 1, "outcome": outcome, "error": error});
+        let settle = json!({"worker": "w", "tasks": [report]});
+        post(url, "/v1/worker/settle", &settle).await;
+    };
+
+    let keyed = json!({"callback": "k", "key": "a", "delay": "1h", "on_conflict": "replace"});
+    let (old, new) = (register(keyed.clone()).await, register(keyed).await);
+    line_with(&server, &[&old, "cancelled", &new]).await;
+
+    let gate = json!({"gate": "dropping", "reason": "old mail"});
+    post(url, "/v1/callbacks/d/gate", &gate).await;
+    let dropped = register(json!({"callback": "d"})).await;
+    line_with(&server, &[&dropped, "cancelled", "old mail"]).await;
+
+    let parent = register(json!({"callback": "p", "children": []})).await;
+    let child = json!({"callback": "q", "parent": parent, "after_parent": true});
+    let child = register(child).await;
+    assert_eq!(poll("p").await, *parent);
+    settle(&parent, "failed", "no such user").await;
+    line_with(&server, &[&child, "cancelled", "own run of its parent"]).await;
+
+    let tried = register(json!({"callback": "r"})).await;
+    assert_eq!(poll("r").await, *tried);
+    let error = format!("no route to host {}", "x".repeat(1000));
+    settle(&tried, "retry", &error).await;
+    let line = line_with(&server, &[&tried, "settled", "no route to host"]).await;
+    assert!(line.len() < 700, "{line}");
+}
+
+#[test]
+fn a_refusal_of_settings_is_json_where_json_was_asked_for() {
+    let refused = |format: &[&str], variable: Option<&str>| {
+        let mut serve = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        serve.args(["serve", "--listen", "nowhere"]).args(format);
+        serve.envs(variable.map(|value| ("TICKWHEEL_LOG_FORMAT", value)));
+        let output = serve.output().expect("the program can be run");
+        assert_eq!(output.status.code(), Some(2));
+        String::from_utf8_lossy(&output.stderr).into_owned()
+    };
+    let json = ["--log-format", "json"];
+    for text in [
+        refused(&json, None),
+        refused(&[], Some("json")),
+        refused(&json, Some("text")),
+    ] {
+        let line: Value =
+            serde_json::from_str(&text).unwrap_or_else(|_| panic!("not JSON: {text}"));
+        let message = line["message"].as_str().expect("a sentence");
+        assert!(
+            line["level"] == "ERROR" && message.starts_with("--listen: "),
+            "{line}"
+        );
+    }
+    for text in [
+        refused(&[], None),
+        refused(&["--log-format", "jsn"], Some("json")),
+    ] {
+        assert!(text.starts_with("error: "), "{text}");
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -130,6 +130,8 @@ async fn a_change_that_comes_too_late_has_its_own_exit_code() {
     post(&server.url, "/v1/worker/settle", &settle).await;
     for change in [
         &["task", "cancel", id][..],
+        &["task", "cancel", id, id],
+        &["task", "cancel", "--tree", id],
         &["task", "reschedule", id, "--delay", "1h"],
         &["task", "run", id],
     ] {
@@ -137,10 +139,125 @@ async fn a_change_that_comes_too_late_has_its_own_exit_code() {
         let text = String::from_utf8_lossy(&output.stdout).into_owned();
         assert_eq!(output.status.code(), Some(5), "{change:?}: {text}");
         assert!(text.contains("too late"), "{change:?}: {text}");
+        let reason = said(&output);
+        assert!(reason.contains("it is succeeded"), "{change:?}: {reason}");
     }
     let help = program(&["task", "--help"]);
     let help = String::from_utf8_lossy(&help.stdout).into_owned();
     assert!(help.contains("5 too late"), "{help}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_cancel_of_a_tree_is_not_too_late_where_something_of_it_was_left() {
+    let directory = TempDir::new().expect("a directory");
+    let server = Server::start(directory.path(), &[]).await;
+    let child = json!({"callback": "later", "delay": "1h"});
+    let task = json!({"callback": "c", "children": [child]});
+    let task = post(&server.url, "/v1/tasks", &task).await;
+    let id = task["id"].as_str().expect("an id");
+    let poll = json!({"worker": "w", "callbacks": ["c"], "max_tasks": 1, "wait": "20s"});
+    post(&server.url, "/v1/worker/poll", &poll).await;
+    let report = json!({"id": id, "attempt": 1, "outcome": "succeeded"});
+    let settle = json!({"worker": "w", "tasks": [report]});
+    post(&server.url, "/v1/worker/settle", &settle).await;
+    let cancel = || program(&["task", "cancel", "--tree", id, "--server", &server.url]);
+    let output = cancel();
+    let text = said(&output);
+    assert!(text.contains("1 tasks below it cancelled"), "{text}");
+    assert!(text.contains("too late: its own run has ended"), "{text}");
+    assert_eq!(output.status.code(), Some(0), "{text}");
+    let again = cancel();
+    assert_eq!(again.status.code(), Some(5), "{}", said(&again));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_names_flags_that_give_names_and_texts() {
+    let directory = TempDir::new().expect("a directory");
+    let server = Server::start(directory.path(), &[]).await;
+    let long = "x".repeat(5000);
+    for (arguments, flag) in [
+        (
+            &["task", "register", "--callback", "c", "--key", &long][..],
+            "--key",
+        ),
+        (
+            &[
+                "task",
+                "register",
+                "--callback",
+                "c",
+                "--idempotency-key",
+                &long,
+            ],
+            "--idempotency-key",
+        ),
+        (
+            &[
+                "task",
+                "register",
+                "--callback",
+                "c",
+                "--at",
+                "2030-01-31T09:00:00Z",
+                "--id",
+                "x",
+            ],
+            "--id",
+        ),
+        (&["task", "register", "--topic", "t"], "--topic"),
+        (
+            &["callback", "set", "c", "--description", &long],
+            "--description",
+        ),
+        (&["callback", "pause", "c", "--reason", &long], "--reason"),
+        (
+            &["callback", "pause", "c", "--until", "2020-01-01T00:00:00Z"],
+            "--until",
+        ),
+        (
+            &["api-key", "create", "--role", "admin", "--name", &long],
+            "--name",
+        ),
+        (
+            &["api-key", "create", "--role", "worker", "--callback", "a/b"],
+            "--callback",
+        ),
+        (
+            &[
+                "api-key",
+                "create",
+                "--role",
+                "admin",
+                "--expires",
+                "2020-01-01T00:00:00Z",
+            ],
+            "--expires",
+        ),
+    ] {
+        names_once(
+            &program(&[arguments, &["--server", &server.url]].concat()),
+            flag,
+        );
+    }
+}
+
+#[test]
+fn every_command_that_reads_settings_names_a_mistyped_variable() {
+    let directory = TempDir::new().expect("a directory");
+    let data = directory.path().join("data");
+    let data = data.to_str().expect("a path is text");
+    for arguments in [
+        &["init"][..],
+        &["doctor", "--data-dir", data],
+        &["api-key", "list", "--data-dir", data],
+        &["config", "explain", "store"],
+    ] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        command.args(arguments).env("TICKWHEEL_STOER", "cassandra");
+        let text = said(&command.output().expect("the program can be run"));
+        let told = text.matches("did you mean TICKWHEEL_STORE?").count();
+        assert_eq!(told, 1, "{arguments:?}: {text}");
+    }
 }
 
 #[test]

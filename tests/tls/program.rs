@@ -204,13 +204,26 @@ async fn certificates_are_renewed_without_a_restart() {
     );
 }
 
+#[tokio::test]
+async fn an_empty_page_names_the_service_by_https() {
+    let site = Site::start(0o600, &[]).await;
+    let page = read(&site, "/").await;
+    let shown = format!("curl -s {}/v1/tasks", site.server.url);
+    assert!(page.contains(&shown), "{page}");
+    assert!(!page.contains("http://"), "{page}");
+}
+
 async fn metrics(site: &Site) -> String {
+    read(site, "/metrics").await
+}
+
+async fn read(site: &Site, path: &str) -> String {
     let authority = reqwest::Certificate::from_pem(site.authority.certificate.as_bytes());
     let client = reqwest::Client::builder()
         .tls_certs_only([authority.unwrap()])
         .build()
         .unwrap();
-    let answer = client.get(format!("{}/metrics", site.server.url));
+    let answer = client.get(format!("{}{path}", site.server.url));
     answer.send().await.unwrap().text().await.unwrap()
 }
 

@@ -34,7 +34,7 @@ pub(super) async fn publish(
             return Ok(Outcome::Fail(format!("the death cannot be read: {reason}")));
         }
     };
-    let Some((spec, content)) = service.deaths().read(death.task).await? else {
+    let Some((spec, content, _room)) = service.deaths().read(death.task).await? else {
         counted("deleted");
         return Ok(Outcome::Fail(
             "the task was deleted before its record went out".to_owned(),

@@ -13,7 +13,7 @@ use std::io::Write as _;
 use clap::Args;
 
 use self::finding::{Finding, bad, good};
-use super::{Exit, Failure, Format, PrintArgs, node};
+use super::{Exit, Failure, Format, PrintArgs, node, variables};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
     queue::{
@@ -49,6 +49,7 @@ pub(super) struct Command {
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
+    variables::warn();
     let settings = Settings::load(&command.settings, |name| std::env::var(name).ok())?;
     let time = TimeSource::real();
     let mut findings = vec![open_files()];

@@ -138,12 +138,31 @@ impl Looker {
             .await;
         let ends = looks.iter().zip(&decisions).zip(known.rows);
         let ends = ends.map(|((look, decision), row)| self.end_one(look, decision, row, now));
-        for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
-            if let Some(ended) = ended {
-                *result = ended;
+        for (index, ended) in join_all(ends).await.into_iter().enumerate() {
+            if let (Some(ended), Some(result)) = (ended, results.get_mut(index)) {
+                *result = self.past_damage(looks, &decisions, index, ended).await;
             }
         }
         results
+    }
+
+    /// Has a look pass whose steps met a row that cannot be understood, or the hand of its wheel would stand until a person
+    /// mends that. A look that has a successor comes again; any other is set aside.
+    async fn past_damage(
+        &self,
+        looks: &[&Entry],
+        decisions: &[Decision],
+        index: usize,
+        ended: Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        let (Err(Fault::Damaged { reason }), Some(look)) = (&ended, looks.get(index)) else {
+            return ended;
+        };
+        if matches!(decisions.get(index), Some(Decision::LookAgain { .. })) {
+            tracing::error!(task = %look.key.id, reason, "a look met what cannot be understood; the next one tries again");
+            return Ok(());
+        }
+        set_aside::damaged(&self.ctx, look, reason).await
     }
 
     /// Does what a decision asks for beside successors and publications, if anything.

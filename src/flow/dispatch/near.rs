@@ -22,10 +22,11 @@ use crate::{
     flow::{
         context::{Context, Firing, Lane, Stepped},
         entries::{entry_writer::Placer, leftovers::Leftovers},
-        wheel::{catch_up::CatchUp, held::HELD_BYTES},
+        wheel::catch_up::CatchUp,
     },
     limits,
     model::{
+        due_queue::Size,
         entry::{DoneReason, Entry},
         lanes::{LaneKey, Lanes, has_its_share},
         time::Millis,
@@ -47,8 +48,7 @@ pub(in crate::flow) struct NearTask {
 impl NearTask {
     /// Returns about how much memory it takes; a content that is kept apart takes none until it is read.
     fn weight(&self) -> u64 {
-        let content = self.sending.spec.content();
-        content.map_or(0, |content| content.payload.len() as u64) + HELD_BYTES
+        (size_of::<Waiting>() + self.sending.spec.weight()) as u64
     }
 }
 
@@ -68,7 +68,7 @@ struct Looked {
     _place: OwnedSemaphorePermit,
 }
 
-/// The line of near tasks. Tasks whose contents are kept apart have a line of their own, and count there by the bytes of these.
+/// The line of near tasks. Tasks whose contents are kept apart have a line of their own, and leave it by the bytes of these.
 /// Callbacks and topics leave it in turns.
 #[derive(Debug, Default)]
 struct Line {
@@ -83,14 +83,14 @@ impl Line {
 
     /// About how much memory they take.
     const fn bytes(&self) -> u64 {
-        self.small.bytes() + self.large.len() as u64 * HELD_BYTES
+        self.small.bytes() + self.large.bytes()
     }
 
     /// Tells whether there is no room for a task: none at all, or its callback has its share of it.
     fn is_full_for(&self, task: &NearTask, tasks_max: usize) -> bool {
         let key = LaneKey::of(&task.sending.spec);
-        let ((small, bytes), (large, _)) = (self.small.held(key), self.large.held(key));
-        let (tasks, bytes) = (small + large, bytes + large as u64 * HELD_BYTES);
+        let (small, large) = (self.small.held(key), self.large.held(key));
+        let (tasks, bytes) = (small.0 + large.0, small.1 + large.1);
         self.len() >= tasks_max
             || self.bytes() + task.weight() > limits::NEAR_BYTES_MAX
             || has_its_share(tasks as u64, self.len() as u64, tasks_max as u64)
@@ -98,10 +98,17 @@ impl Line {
     }
 
     fn push(&mut self, due: Millis, waiting: Waiting) {
-        let key = LaneKey::of(&waiting.task.sending.spec);
-        match waiting.task.sending.spec.bytes_apart() {
-            Some(bytes) => self.large.push(key, due, bytes, waiting),
-            None => self.small.push(key, due, waiting.task.weight(), waiting),
+        let spec = &waiting.task.sending.spec;
+        let (key, weight) = (LaneKey::of(spec), waiting.task.weight());
+        match spec.bytes_apart() {
+            Some(taken) => {
+                let size = Size {
+                    held: weight,
+                    taken,
+                };
+                self.large.push_sized(key, due, size, waiting);
+            }
+            None => self.small.push(key, due, weight, waiting),
         }
     }
 
@@ -395,12 +402,75 @@ impl Near {
             let next = self.next_due(&firing);
             tokio::select! {
                 biased;
-                Some(_) = firing.ended() => {}
+                Some(fired) = firing.ended() => if let Err(error) = fired {
+                    tracing::error!(%error, "a batch of near tasks failed; they come again by their looks");
+                },
                 () = async { self.ctx.time.sleep_until_wall(next.unwrap_or(Millis::MAX)).await }, if next.is_some() => {}
                 () = self.earlier.notified() => {}
                 () = stop.cancelled(), if deadline.is_none() => {}
                 () = self.ctx.time.sleep(limits::STEP_PAUSE), if deadline.is_some() => {}
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{
+        dispatch::Dispatch,
+        fixtures,
+        task::{Body, Content, Spec},
+    };
+
+    /// Returns how many tasks like this one fit, and how many bytes they take.
+    fn fill(spec: Spec) -> (usize, u64) {
+        let task = NearTask {
+            sending: Sending {
+                dispatch: Dispatch::first(fixtures::id(), fixtures::START),
+                spec: Arc::new(spec),
+                first: true,
+            },
+            backup: None,
+            stands: false,
+        };
+        let mut line = Line::default();
+        while !line.is_full_for(&task, limits::NEAR_TASKS_MAX) {
+            let waiting = Waiting {
+                task: task.clone(),
+                from: None,
+                looked: None,
+            };
+            line.push(fixtures::START, waiting);
+        }
+        (line.len(), line.bytes())
+    }
+
+    /// One callback has three quarters of the room.
+    #[test]
+    fn tasks_fill_their_share_by_all_that_they_own() {
+        let share = limits::NEAR_BYTES_MAX / 4 * 3;
+        let most = share as usize / fixtures::LADEN_BYTES + 1;
+        for body in [fixtures::spec().body, Body::Apart { bytes: 2000 }] {
+            let (tasks, bytes) = fill(Spec {
+                body,
+                ..fixtures::laden()
+            });
+            assert!(tasks <= most, "{tasks} tasks fit");
+            assert!(bytes >= share && bytes <= limits::NEAR_BYTES_MAX, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn plain_tasks_are_bounded_by_their_number_first() {
+        let content = Content {
+            payload: vec![7; 64].into(),
+            ..Content::default()
+        };
+        let (tasks, _) = fill(Spec {
+            body: Body::Inline(content),
+            ..fixtures::spec()
+        });
+        assert_eq!(tasks, limits::NEAR_TASKS_MAX / 4 * 3);
     }
 }

@@ -41,6 +41,7 @@ use crate::{
         undelivered::Reason,
     },
     queue::{PublishError, Record, message::TimeTexts},
+    store,
     time_source::Moment,
 };
 
@@ -67,6 +68,8 @@ pub(in crate::flow) enum Unsent {
     GateUnknown,
     /// Its content, kept apart, is gone.
     NoContent,
+    /// Its content, kept apart, cannot be understood.
+    DamagedContent(String),
     /// Its content could not be read now.
     StoreAway(String),
     /// The queue did not take it.
@@ -80,6 +83,7 @@ impl fmt::Display for Unsent {
             Self::Gated(_) => f.write_str("a gate of its callback is not open"),
             Self::GateUnknown => f.write_str("the configuration could not be read lately"),
             Self::NoContent => f.write_str("its content is gone"),
+            Self::DamagedContent(reason) => write!(f, "its content is damaged: {reason}"),
             Self::StoreAway(reason) => write!(f, "its content cannot be read now: {reason}"),
             Self::Queue(PublishError::Refused(reason)) => {
                 write!(f, "the queue refuses it: {reason}")
@@ -97,7 +101,7 @@ impl Unsent {
             Self::Early => Reason::Early,
             Self::Gated(_) => Reason::Gated,
             Self::GateUnknown => Reason::GateUnknown,
-            Self::NoContent => Reason::ContentGone,
+            Self::NoContent | Self::DamagedContent(_) => Reason::ContentGone,
             Self::StoreAway(_) => Reason::ContentAway,
             Self::Queue(PublishError::Refused(_)) => Reason::Refused,
             Self::Queue(PublishError::NoSuchTopic(_)) => Reason::NoSuchTopic,
@@ -105,6 +109,9 @@ impl Unsent {
         }
     }
 }
+
+/// Contents that are kept apart, as far as they could be read. One that is missing is gone.
+type Contents = HashMap<TaskId, Result<Content, Unsent>>;
 
 /// The sender.
 #[derive(Debug, Clone)]
@@ -196,8 +203,7 @@ impl Sender {
                 large.push((index, sending));
             }
         }
-        self.publish(&small, &Ok(HashMap::new()), &mut results)
-            .await;
+        self.publish(&small, &HashMap::new(), &mut results).await;
         for part in parts(&large) {
             // Twice: a content takes memory as it is read, and again as the record that is made of it.
             let _room = self.ctx.contents.take(2 * bytes_of(part)).await;
@@ -239,7 +245,7 @@ impl Sender {
     async fn publish(
         &self,
         part: &[(usize, &Sending)],
-        contents: &Result<HashMap<TaskId, Content>, String>,
+        contents: &Contents,
         results: &mut [Result<(), Unsent>],
     ) {
         // Everybody else waits behind the batches that are ready to run, at each step of a claim and of its answer. So a flood
@@ -330,31 +336,23 @@ impl Sender {
     }
 
     /// Reads the contents of tasks, which are kept apart.
-    async fn contents(
-        &self,
-        part: &[(usize, &Sending)],
-    ) -> Result<HashMap<TaskId, Content>, String> {
+    async fn contents(&self, part: &[(usize, &Sending)]) -> Contents {
         let apart: Vec<TaskId> = part
             .iter()
             .map(|(_, sending)| sending.dispatch.id)
             .collect();
-        let read = self
-            .ctx
-            .store
-            .bodies(&apart)
-            .await
-            .map_err(|error| error.to_string())?;
-        Ok(apart
-            .into_iter()
-            .zip(read)
-            .filter_map(|(id, body)| Some((id, body?)))
-            .collect())
+        let read = self.ctx.store.bodies_each(&apart).await;
+        let found = |(id, read): (TaskId, Result<Option<Content>, store::Error>)| {
+            let content = read.map_err(|error| unread(id, &error)).transpose()?;
+            Some((id, content))
+        };
+        apart.into_iter().zip(read).filter_map(found).collect()
     }
 
     fn record(
         &self,
         sending: &Sending,
-        contents: &Result<HashMap<TaskId, Content>, String>,
+        contents: &Contents,
         now: Millis,
         times: &mut TimeTexts,
     ) -> Result<Record, Unsent> {
@@ -364,13 +362,23 @@ impl Sender {
         }
         let content = match spec.content() {
             Some(content) => content,
-            None => contents
-                .as_ref()
-                .map_err(|reason| Unsent::StoreAway(reason.clone()))?
-                .get(&dispatch.id)
-                .ok_or(Unsent::NoContent)?,
+            None => match contents.get(&dispatch.id) {
+                Some(read) => read.as_ref().map_err(Clone::clone)?,
+                None => return Err(Unsent::NoContent),
+            },
         };
         Ok(record::record(dispatch, spec, content, now, times))
+    }
+}
+
+/// Tells why a content could not be had.
+fn unread(id: TaskId, error: &store::Error) -> Unsent {
+    match error {
+        store::Error::Corrupt { .. } => {
+            tracing::error!(task = %id, %error, "the content of a due task is damaged");
+            Unsent::DamagedContent(error.to_string())
+        }
+        _ => Unsent::StoreAway(error.to_string()),
     }
 }
 

@@ -27,6 +27,21 @@ pub(in crate::flow) async fn unreadable_row(
     Ok(())
 }
 
+/// Sets aside a look whose steps met a row of another kind that cannot be understood.
+///
+/// # Errors
+/// When the store is away; repeating it is safe.
+pub(in crate::flow) async fn damaged(
+    ctx: &Context,
+    look: &Entry,
+    reason: &str,
+) -> Result<(), Fault> {
+    tracing::error!(task = %look.key.id, reason, "set a look aside that met what cannot be understood");
+    park(ctx, look, reason.to_owned()).await?;
+    metrics::counter!("tickwheel_parked_total", "reason" => "unreadable").increment(1);
+    Ok(())
+}
+
 /// Sets a task aside that can never be handed over; tells whether that is durable.
 pub(in crate::flow) async fn unsent(ctx: &Context, entry: &Entry, unsent: &Unsent) -> bool {
     let reason = unsent.to_string();

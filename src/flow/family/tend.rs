@@ -24,6 +24,7 @@ use crate::{
         api::Fault,
         context::Context,
         internal::follow_ups,
+        panics,
         tasks::{
             finish,
             register::{Incoming, Registrar},
@@ -142,7 +143,7 @@ impl Tender {
             self.ctx.pokes.at(parent, at, tries);
             return;
         }
-        let checked = self.check(parent).await;
+        let checked = panics::caught("tree", self.check(parent)).await;
         let now = self.ctx.time.moment();
         if let Some(known) = self.memory().get_mut(&parent) {
             known.not_before = now.after(now.since(began) * FAMILY_PAUSE_TIMES);

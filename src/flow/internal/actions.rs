@@ -12,6 +12,7 @@ use crate::{
     flow::{
         api::{Fault, TaskView, VisibleState},
         context::Context,
+        entries::content,
         query::find::view_of_row,
     },
     model::{
@@ -178,13 +179,7 @@ async fn content(ctx: &Context, row: &TaskRow) -> Result<Option<Content>, Fault>
     };
     // Many tasks may end at once, and each content is in memory for this.
     let _room = ctx.contents.take_to_end(2 * bytes).await;
-    Ok(ctx
-        .store
-        .bodies(&[row.id])
-        .await?
-        .into_iter()
-        .next()
-        .flatten())
+    content::read(ctx, row.id).await
 }
 
 /// Returns how the own run of a task has ended, and when; none when it has not.

@@ -11,7 +11,9 @@ use uuid::Uuid;
 
 use super::outbox;
 use crate::{
-    flow::{api::Fault, context::Context, tasks::transition::Mover},
+    flow::{
+        api::Fault, budget::Portion, context::Context, entries::content, tasks::transition::Mover,
+    },
     limits,
     model::{
         dead_letter_record::{self, DeadLetterRecord},
@@ -88,25 +90,41 @@ impl Deaths {
         Self { ctx, mover }
     }
 
-    /// Reads what a task consists of, whatever has become of it since its death. None when it was deleted or is gone.
+    /// Reads what a task consists of, whatever has become of it since its death. None when it was deleted or is gone. Hold the
+    /// portion of the node's memory that comes with it until the queue has answered: many deaths may be read at once.
     ///
     /// # Errors
-    /// When the store is away.
-    pub async fn read(&self, id: TaskId) -> Result<Option<(Arc<Spec>, Content)>, Fault> {
+    /// When the store is away, or there is no memory for the content in time.
+    pub async fn read(
+        &self,
+        id: TaskId,
+    ) -> Result<Option<(Arc<Spec>, Content, Option<Portion>)>, Fault> {
         let row = self.mover.row(id).await?;
         let Some(row) = row.filter(|row| !row.detail.erased) else {
             return Ok(None);
         };
         let spec = row.detail.spec;
-        let content = match &spec.body {
-            Body::Inline(content) => Some(content.clone()),
-            Body::Apart { .. } => {
-                let bodies = self.ctx.store.bodies(&[id]).await?;
-                bodies.into_iter().next().flatten()
+        let (content, room) = match &spec.body {
+            Body::Inline(content) => (Some(content.clone()), None),
+            Body::Apart { bytes } => {
+                // Twice: the queue may copy it, as for every record.
+                let taken = self.ctx.contents.take(2 * bytes);
+                let room = self.ctx.time.within(limits::CONTENTS_WAIT_MAX, taken).await;
+                let room = room.ok_or_else(no_memory)?;
+                (content::read(&self.ctx, id).await?, Some(room))
             }
         };
         // A task may have died because its content is missing: its record has none, either.
-        Ok(Some((spec, content.unwrap_or_default())))
+        Ok(Some((spec, content.unwrap_or_default(), room)))
+    }
+}
+
+fn no_memory() -> Fault {
+    Fault::Unavailable {
+        reason:
+            "the contents that are on their way at this node take all the memory that they may take"
+                .to_owned(),
+        retry_after: limits::CONTENTS_WAIT_MAX,
     }
 }
 

@@ -7,7 +7,7 @@
 use super::orders;
 use crate::{
     flaw::{self, Flaw},
-    flow::{api::Fault, context::Context},
+    flow::{api::Fault, context::Context, entries::content},
     model::{
         action::End,
         action_task::{end_of_run, end_of_tree},
@@ -91,11 +91,11 @@ async fn register(ctx: &Context, row: &TaskRow, end: End, part: Part) -> Result<
 
 /// Reads a result that is kept apart. Of one that is gone its size is left.
 async fn copy(ctx: &Context, row: &TaskRow, attempt: u32) -> Result<Option<TaskResult>, Fault> {
-    let read = ctx.store.bodies(&[result::key(row.id, attempt)]).await?;
+    let read = content::read(ctx, result::key(row.id, attempt)).await?;
     let Some(result) = row.detail.result.clone() else {
         return Ok(None);
     };
-    Ok(Some(match read.into_iter().next().flatten() {
+    Ok(Some(match read {
         Some(Content { payload, .. }) => TaskResult {
             place: Place::Inline(payload),
             ..result

@@ -24,7 +24,7 @@ use super::{
 };
 use crate::{
     flaw::{self, Flaw},
-    flow::{api::Fault, context::Context, dead_letters::desk},
+    flow::{api::Fault, context::Context, dead_letters::desk, panics},
     limits::{JOB_TURN, JOBS_LOOK_EVERY},
     model::{
         job::{Counts, Job, JobState, Place, Step, Tally},
@@ -88,7 +88,8 @@ impl Runner {
             ids.iter().filter(is_open).copied().collect()
         };
         let turns = open.iter().map(|id| async move {
-            let turn = self.turn(*id, stop).await;
+            // A job that panics keeps no other from its turn.
+            let turn = panics::caught("job", self.turn(*id, stop)).await;
             turn.unwrap_or_else(|fault| {
                 tracing::debug!(job = %id, %fault, "a job goes on later");
                 JOBS_LOOK_EVERY

@@ -19,6 +19,7 @@ use crate::{
     flow::{
         api::Fault,
         context::Context,
+        panics,
         query::find::Finder,
         tasks::{cancel::Canceller, reschedule::Changer, transition::Mover, unfinished::Finisher},
     },
@@ -133,7 +134,7 @@ impl Checker {
 
     /// Checks one waiter; what fails is repeated, then left to its look.
     async fn tend(&self, waiter: TaskId, depth: Depth, tries: u32) {
-        if let Err(fault) = self.check(waiter, depth).await {
+        if let Err(fault) = panics::caught("join", self.check(waiter, depth)).await {
             tracing::debug!(task = %waiter, %fault, "what it waits for could not be checked");
             if tries < FAMILY_TRIES_MAX {
                 let at = self.ctx.time.moment().after(FAMILY_RETRY_PAUSE);

@@ -15,7 +15,7 @@ use super::{
     turn::{First, Search, TurnKeeper},
 };
 use crate::{
-    flow::{api::Fault, context::Context, tasks::unfinished::Finisher},
+    flow::{api::Fault, context::Context, panics, tasks::unfinished::Finisher},
     limits::SEQUENCES_HELD_AT_ONCE,
     model::{
         entry,
@@ -53,7 +53,9 @@ impl Reminder {
         while !stop.is_cancelled() {
             let batch = held.take(self.ctx.time.moment(), SEQUENCES_HELD_AT_ONCE);
             if !batch.is_empty() {
-                let served = batch.iter().map(|(sequence, _)| self.serve(sequence));
+                let served = batch.iter();
+                let served =
+                    served.map(|(sequence, _)| panics::caught("held turn", self.serve(sequence)));
                 for fault in join_all(served).await.into_iter().filter_map(Result::err) {
                     tracing::debug!(%fault, "a sequence could not be looked after: its next look tells of it again");
                 }

@@ -17,8 +17,8 @@ use crate::{
         members_partition,
     },
     store::{
-        self, Freshness, Swapped,
-        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
+        Freshness, Swapped,
+        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, IndexRow, Partition, Place},
     },
 };
 
@@ -53,7 +53,7 @@ pub(super) async fn read(
     freshness: Freshness,
 ) -> Result<Read, Fault> {
     let record = ctx.store.record(&name(sequence)?, freshness).await?;
-    of_record(record)
+    Ok(of_record(sequence, record))
 }
 
 /// Writes a turn in place of what was read.
@@ -80,7 +80,7 @@ pub(super) async fn write(
     };
     match ctx.store.put_if(&change).await? {
         Swapped::Applied => Ok(done()),
-        Swapped::Conflict(there) => Ok(Written::Lost(of_record(there)?)),
+        Swapped::Conflict(there) => Ok(Written::Lost(of_record(sequence, there))),
         // A serial read settles what is in flight.
         Swapped::Unknown => {
             let there = read(ctx, sequence, Freshness::Serial).await?;
@@ -167,12 +167,17 @@ pub(super) async fn members_behind(
         rows_max: MEMBERS_PAGE,
     };
     let page = ctx.store.index_range(&range).await?;
-    let members = page.rows.into_iter().map(|row| {
-        decode_member(&row.sort, row.value)
-            .map_err(|cause| corrupt("read a member of a sequence", &cause))
-    });
+    // One that cannot be understood keeps nobody waiting: the others would wait for as long as nobody mends it.
+    let member = |row: IndexRow| match decode_member(&row.sort, row.value) {
+        Ok(member) => Some(member),
+        Err(cause) => {
+            let key = sequence.key.as_str();
+            tracing::error!(key, %cause, "a place in a sequence is damaged, and passed over");
+            None
+        }
+    };
     Ok(Page {
-        members: members.collect::<Result<_, _>>()?,
+        members: page.rows.into_iter().filter_map(member).collect(),
         next: page.next,
     })
 }
@@ -197,11 +202,16 @@ pub(super) async fn task(ctx: &Context, id: TaskId) -> Result<Option<TaskRow>, F
     Ok(rows.into_iter().next().flatten())
 }
 
-fn of_record(record: Option<Record>) -> Result<Read, Fault> {
+/// A turn that cannot be understood is as one that nothing is known of: the rows of the members tell who has it.
+fn of_record(sequence: &Sequence, record: Option<Record>) -> Read {
     let value = record.as_ref().and_then(|record| record.value.clone());
     let turn = value.map_or(Ok(Turn::UNKNOWN), decode_turn);
-    let turn = turn.map_err(|cause| corrupt("read the turn of a sequence", &cause))?;
-    Ok(Read { turn, record })
+    let turn = turn.unwrap_or_else(|cause| {
+        let key = sequence.key.as_str();
+        tracing::error!(key, %cause, "the turn of a sequence is damaged, and found anew");
+        Turn::UNKNOWN
+    });
+    Read { turn, record }
 }
 
 /// Returns the name of the record of a turn. The name of a callback has no slash, so no two sequences share one.
@@ -216,11 +226,6 @@ fn partition(sequence: &Sequence) -> Result<Partition, Fault> {
 
 fn place(sequence: &Sequence, rank: &Rank) -> Result<Place, Fault> {
     Place::new(partition(sequence)?, encode_rank(rank)).map_err(Fault::from)
-}
-
-fn corrupt(operation: &'static str, cause: &dyn std::fmt::Display) -> Fault {
-    let reason = cause.to_string();
-    store::Error::Corrupt { operation, reason }.into()
 }
 
 /// The answer when a turn was written by others all the time.

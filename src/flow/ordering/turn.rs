@@ -165,16 +165,10 @@ impl TurnKeeper {
         Err(rows::raced(sequence))
     }
 
-    /// Returns the turn that a holder has from now on, if it has had it for long and has not begun: the turn may be about to be
-    /// taken from it, and the write of this one decides. It comes a minute earlier than the turn can be taken, so that a claim
-    /// that reads just before has written its row by then.
     fn anew(&self, turn: Turn, holder: Holder, attempt: u32) -> Option<Turn> {
-        let since = self.ctx.now();
-        let is_old = since >= holder.since.after(self.ctx.settings.erase_delay);
-        (is_old && attempt <= 1 && holder.generation == 0).then_some(Turn {
-            holder: Some(Holder { since, ..holder }),
-            ..turn
-        })
+        let holder = holder.anew(attempt, self.ctx.settings.erase_delay, self.ctx.now())?;
+        let holder = Some(holder);
+        Some(Turn { holder, ..turn })
     }
 
     fn turn_of(&self, (id, generation): (TaskId, u32), attempt: u32, from: Bound) -> Turn {

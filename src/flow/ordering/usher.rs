@@ -20,6 +20,7 @@ use crate::{
             near::{Near, NearTask},
             send::Sending,
         },
+        panics,
         query::find::Finder,
     },
     limits,
@@ -105,7 +106,7 @@ impl Usher {
     }
 
     async fn serve_one(&self, sequence: Sequence, tries: u32) {
-        let wait = match self.serve(&sequence).await {
+        let wait = match panics::caught("turn", self.serve(&sequence)).await {
             Ok(Served::Done) => return,
             Ok(Served::Later(wait)) => wait,
             Err(fault) => {

@@ -22,9 +22,6 @@ use crate::{
     time_source::Moment,
 };
 
-/// About how many bytes a message takes beside its payload.
-const ITEM_BYTES: usize = 512;
-
 /// The attempt that a message asks for: task, generation, attempt.
 type Asked = (TaskId, u32, u32);
 
@@ -175,10 +172,10 @@ impl Apart {
     }
 }
 
-/// About how much memory a message takes. A content that was left in the store takes none.
+/// About how much memory a message takes, with its task. A content that was left in the store takes none.
 fn weight(item: &Item) -> usize {
-    let content = item.spec.content();
-    ITEM_BYTES + content.map_or(0, |content| content.payload.len())
+    let topic = item.origin.as_ref().map_or(0, |(topic, ..)| topic.len());
+    size_of::<Item>() + size_of::<Asked>() + topic + item.spec.weight()
 }
 
 fn asked(item: &Item) -> Asked {
@@ -246,8 +243,22 @@ mod tests {
         assert_eq!(fill(&mut apart, "http:c", 0), tasks / 8);
         let mut apart = Apart::default();
         let (bytes, each) = (limits::POLL_APART_BYTES_MAX, 64 * 1024);
-        let fit = bytes / each;
-        assert_eq!(fill(&mut apart, "http:a", each - ITEM_BYTES), fit / 2);
-        assert_eq!(fill(&mut apart, "http:b", each - ITEM_BYTES), fit / 4);
+        let (fit, rest) = (bytes / each, weight(&message(0, 1)) - 1);
+        assert_eq!(fill(&mut apart, "http:a", each - rest), fit / 2);
+        assert_eq!(fill(&mut apart, "http:b", each - rest), fit / 4);
+    }
+
+    #[test]
+    fn messages_fill_the_room_by_all_that_their_tasks_own() {
+        let spec = Arc::new(fixtures::laden());
+        let mut apart = Apart::default();
+        let laden = |generation| Item {
+            spec: Arc::clone(&spec),
+            ..message(generation, 0)
+        };
+        let kept = (0..40_000).filter(|n| apart.add("http:a", laden(*n), Millis(0)));
+        let (kept, most) = (kept.count(), limits::POLL_APART_BYTES_MAX / 2);
+        assert!(kept <= most / fixtures::LADEN_BYTES, "{kept} messages fit");
+        assert!(apart.bytes <= most, "{}", apart.bytes);
     }
 }

@@ -32,7 +32,7 @@ use super::{
     api::{ClaimAnswer, ClaimRequest, Fault},
     budget::Portion,
     context::Context,
-    tasks::{claim::Claimer, limiter::Limiter, settle::Settler},
+    tasks::{claim::Claimer, claim_room::Memory, limiter::Limiter, settle::Settler},
 };
 use crate::{limits, queue::Subscriptions, time_source::Moment};
 
@@ -252,7 +252,9 @@ impl Poller {
         });
         let room = self.room(&batch).await;
         let waited = self.ctx.time.moment().since(begun);
-        let answers = self.claimer.claim(worker, requests.collect()).await;
+        let requests = requests.collect();
+        let memory = Memory::of_caller();
+        let answers = self.claimer.claim(worker, requests, &memory).await;
         let (mut tasks, mut done, mut again) = (Vec::new(), Vec::new(), Vec::new());
         let mut fault = None;
         for (mut item, answer) in batch.into_iter().zip(answers) {

@@ -15,6 +15,7 @@ use crate::{
         api::{Fault, TaskView, View},
         budget::Budget,
         context::Context,
+        entries::content,
         joins::rows as joins,
         tasks::{results, transition::Mover},
     },
@@ -410,8 +411,7 @@ impl Finder {
             Body::Apart { bytes } => {
                 // Many requests may come at once. The memory of an answer is counted when it is made, right after this.
                 let _room = self.reading.take(2 * bytes).await;
-                let read = self.ctx.store.bodies(&[task.id]).await?;
-                read.into_iter().next().flatten()
+                content::read(&self.ctx, task.id).await?
             }
         };
         Ok(task)

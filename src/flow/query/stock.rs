@@ -19,7 +19,7 @@ use crate::{
             walk::{self, Wanted},
         },
         dispatch::gatekeeper::Gatekeeper,
-        labels,
+        labels, panics,
         records::callbacks::Callbacks,
     },
     limits::{CALLBACKS_TOLD_MAX, DEAD_LETTERS_STOCK_MAX, STOCK_COUNTED_EVERY},
@@ -73,11 +73,8 @@ impl Stock {
     pub(super) async fn counted(&self, patience: Duration) -> Option<Counted> {
         if self.begins() {
             let counting = tokio::spawn(self.clone().count());
-            if let Some(Err(error)) = self.ctx.time.within(patience, counting).await {
-                tracing::warn!(%error, "held and dead tasks were not counted");
-                let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
-                last.next = Some(self.ctx.time.moment().after(STOCK_COUNTED_EVERY));
-            }
+            // A count notes by itself how it ended, since its caller may not be there any more.
+            self.ctx.time.within(patience, counting).await;
         }
         let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.counted.clone()
@@ -96,7 +93,8 @@ impl Stock {
 
     async fn count(self) {
         let began = self.ctx.time.moment();
-        let counted = futures_util::future::try_join(self.held(), self.dead()).await;
+        let counting = futures_util::future::try_join(self.held(), self.dead());
+        let counted = panics::caught("stock", counting).await;
         let now = self.ctx.time.moment();
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         last.next = Some(now.after(STOCK_COUNTED_EVERY.max(now.since(began) * SHARE)));

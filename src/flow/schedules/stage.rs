@@ -19,7 +19,7 @@ use super::{
     wakes::{Wake, Why, second_of},
 };
 use crate::{
-    flow::{api::Fault, cluster::members::Members, context::Context},
+    flow::{api::Fault, cluster::members::Members, context::Context, panics},
     limits::{
         RECORDS_PAGE_MAX, SCHEDULE_LOOKS_IN_FLIGHT_MAX, SCHEDULE_RETRY, SWEEP_EVERY, SWEEP_OVERDUE,
         WAKE_AHEAD_MIN, WAKE_ASKED_AGAIN, WAKE_ASKS_MAX, WAKES_LAG_MAX, WAKES_READ_AHEAD,
@@ -218,7 +218,7 @@ impl Stage {
                 Arc::clone(&self.ctx),
             );
             at.looks.spawn(async move {
-                match driver.look(&name, look).await {
+                match panics::caught("schedule", driver.look(&name, look)).await {
                     // Its row comes in time, unless it lies too near.
                     Ok(Some(wake)) if wake <= ctx.now().after(WAKE_AHEAD_MIN * 2) => {
                         agenda.look(&name, wake)

@@ -36,7 +36,7 @@ use crate::{
     flow::{
         api::{Fault, NewTask, TaskView},
         context::Context,
-        entries::watermarks::Hands,
+        entries::{content, watermarks::Hands},
         query::find::Finder,
     },
     limits,
@@ -366,8 +366,8 @@ impl Asker {
             return Ok(());
         };
         if was_out {
-            let there = self.ctx.store.bodies(&[incoming.id]).await?;
-            if there.iter().any(Option::is_some) {
+            // A damaged one is written anew.
+            if content::read(&self.ctx, incoming.id).await?.is_some() {
                 return Ok(());
             }
         }

@@ -21,7 +21,7 @@ use futures_util::future::join_all;
 
 use super::{
     claim_answers::{claimed, count_callbacks, event, gate_unknown, name, refused},
-    claim_room::{Held, Room},
+    claim_room::{Held, Memory, Room},
     claimed::ClaimedRows,
     deadlines::Deadlines,
     ended, finish,
@@ -102,10 +102,16 @@ impl Claimer {
     }
 
     /// Claims messages for a worker; one answer per message, in order. A message that would make the answer
-    /// longer than that of a poll is not claimed. It is answered as early, and the next call may claim it.
-    pub async fn claim(&self, worker: &str, requests: Vec<ClaimRequest>) -> Vec<ClaimAnswer> {
+    /// longer than that of a poll, or for whose content there is no memory, is not claimed. It is answered as early, and the
+    /// next call may claim it.
+    pub async fn claim(
+        &self,
+        worker: &str,
+        requests: Vec<ClaimRequest>,
+        memory: &Memory,
+    ) -> Vec<ClaimAnswer> {
         let rows = self.rows(&requests).await;
-        let room = Room::new();
+        let room = Room::new(memory);
         let claims = requests.iter().map(|request| async {
             let answer = match self.claim_one(worker, request, &rows, &room).await {
                 Ok(answer) => answer,
@@ -151,7 +157,7 @@ impl Claimer {
         worker: &str,
         request: &ClaimRequest,
         rows: &HashMap<TaskId, Result<TaskRow, Fault>>,
-        room: &Room,
+        room: &Room<'_>,
     ) -> Result<ClaimAnswer, Fault> {
         let row = rows.get(&request.id).cloned().transpose()?;
         // Taken before the heartbeat is read: a later heartbeat must not find its lease ended by the time of the claim.

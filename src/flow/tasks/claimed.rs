@@ -12,8 +12,7 @@ use std::{
 
 use crate::{
     limits,
-    model::{ids::TaskId, result::TaskResult, state::TaskRow},
-    schema,
+    model::{ids::TaskId, state::TaskRow},
 };
 
 #[derive(Debug, Default)]
@@ -31,13 +30,9 @@ impl Rows {
     }
 }
 
-/// About how many bytes of memory a row takes.
+/// About how many bytes of memory a row takes: it, and its id in both collections.
 fn weight(row: &TaskRow) -> usize {
-    let detail = &row.detail;
-    let content = detail.spec.content().map_or(0, schema::content_bytes);
-    let result = detail.result.as_ref().map_or(0, TaskResult::weight);
-    let error = detail.error.as_ref().map_or(0, String::len);
-    limits::CLAIMED_ROW_BYTES + content + result + error
+    2 * size_of::<TaskId>() + row.weight()
 }
 
 /// The remembered rows.
@@ -81,15 +76,25 @@ impl ClaimedRows {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
-    use crate::model::{fixtures, state::State, time::Millis, wheel::WheelNumber};
+    use crate::model::{
+        fixtures,
+        history::{Answered, Attempt},
+        holder::Holder,
+        state::State,
+        task::{Body, Content, Spec},
+        time::Millis,
+        wheel::WheelNumber,
+    };
 
     #[test]
     fn rows_are_bounded_in_bytes_and_the_oldest_are_forgotten() {
         let rows = ClaimedRows::default();
         let row = |number: u64| {
-            let mut row = fixtures::row(State::Claimed, &std::sync::Arc::new(fixtures::spec()));
-            row.id = TaskId::new(Millis(1000), WheelNumber::new(1).unwrap(), number);
+            let mut row = fixtures::row(State::Claimed, &Arc::new(fixtures::spec()));
+            row.id = id(number);
             row.detail.error = Some("x".repeat(1024 * 1024));
             row
         };
@@ -106,5 +111,68 @@ mod tests {
             rows.take(row(number).id);
         }
         assert_eq!(rows.0.lock().unwrap().bytes, 0);
+    }
+
+    fn id(number: u64) -> TaskId {
+        TaskId::new(Millis(1000), WheelNumber::new(1).unwrap(), number)
+    }
+
+    /// Returns how many rows like this one are remembered at most.
+    fn fill(row: &TaskRow) -> usize {
+        let rows = ClaimedRows::default();
+        for number in 0..limits::CLAIMED_ROWS_MAX as u64 + 1 {
+            let (id, row) = (id(number), row.clone());
+            rows.remember(TaskRow { id, ..row });
+        }
+        let rows = rows.0.lock().unwrap();
+        assert_eq!(rows.order.len(), rows.by_id.len());
+        rows.order.len()
+    }
+
+    #[test]
+    fn rows_are_bounded_by_all_that_they_and_their_tasks_own() {
+        let plain = fixtures::row(State::Claimed, &Arc::new(fixtures::spec()));
+        let laden = fixtures::row(State::Claimed, &Arc::new(fixtures::laden()));
+        let text = || "x".repeat(fixtures::LADEN_BYTES);
+        let mut tried = plain.clone();
+        tried.detail.history.attempts.push(Attempt {
+            attempt: 1,
+            worker: String::new(),
+            claimed: None,
+            ended: None,
+            ending: None,
+            error: Some(text()),
+            answered: None,
+        });
+        let mut answered = plain.clone();
+        answered.detail.history.answered = Some(Answered {
+            status: 500,
+            response: text(),
+        });
+        let mut replaced = plain;
+        replaced.detail.next = Some(Arc::new(Holder {
+            id: id(1),
+            generation: 0,
+            spec: Arc::clone(&laden.detail.spec),
+        }));
+        for row in [laden, tried, answered, replaced] {
+            let kept = fill(&row);
+            let most = limits::CLAIMED_BYTES_MAX / fixtures::LADEN_BYTES;
+            assert!(kept <= most, "{kept} rows are kept");
+        }
+    }
+
+    #[test]
+    fn plain_rows_are_bounded_by_their_number_first() {
+        let content = Content {
+            payload: vec![7; 100].into(),
+            ..Content::default()
+        };
+        let spec = Spec {
+            body: Body::Inline(content),
+            ..fixtures::spec()
+        };
+        let row = fixtures::row(State::Claimed, &Arc::new(spec));
+        assert_eq!(fill(&row), limits::CLAIMED_ROWS_MAX);
     }
 }

@@ -215,7 +215,8 @@ impl Watcher {
             let Some(row) = row.filter(lives) else {
                 continue;
             };
-            let alive_until = row.alive_until(known.heartbeats.get(&one.id).map(|beat| beat.at));
+            let beat = known.heartbeats.get(&one.id).map(|beat| beat.at);
+            let alive_until = row.alive_until(self.ctx.sign_of_life(beat));
             if now < alive_until.after(self.deadlines.grace) {
                 self.deadlines.put_back(one, Some(alive_until));
                 continue;

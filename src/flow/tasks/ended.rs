@@ -33,6 +33,11 @@ fn log(row: &TaskRow) {
         State::Failed => {
             tracing::debug!(target: TASK_EVENTS, %task, callback, attempt, error, "failed")
         }
-        State::New | State::Claimed | State::Retrying | State::Succeeded | State::Cancelled => {}
+        State::Cancelled => {
+            // A call that cancels has a line of its own; a gate, a parent and another task of its key have this one alone.
+            let replaced_by = row.detail.next.as_ref().map(|next| next.id.to_string());
+            tracing::debug!(target: TASK_EVENTS, %task, callback, attempt, error, replaced_by, "cancelled");
+        }
+        State::New | State::Claimed | State::Retrying | State::Succeeded => {}
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         api::Fault,
         context::Context,
         dead_letters::filing,
-        entries::{ended_rows, label_rows},
+        entries::{content, ended_rows, label_rows},
         family::ended as family_ended,
         internal::{dead_letter_topic, ends, follow_ups},
         joins::ended as joins_ended,
@@ -176,8 +176,7 @@ async fn keep_content(
     };
     // Many tasks may end at once, and each content is in memory for this.
     let _room = ctx.contents.take_to_end(2 * bytes).await;
-    let body = ctx.store.bodies(&[id]).await?.into_iter().next().flatten();
-    let Some(content) = body else {
+    let Some(content) = content::read(ctx, id).await? else {
         return Ok(false);
     };
     let ttl = kept.map(|kept| u32::try_from(kept.as_secs()).unwrap_or(u32::MAX));

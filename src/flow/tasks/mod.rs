@@ -11,6 +11,7 @@ mod below;
 pub mod cancel;
 pub mod claim;
 mod claim_answers;
+mod claim_calls;
 pub(in crate::flow) mod claim_room;
 pub mod claimed;
 mod complete;

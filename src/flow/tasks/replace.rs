@@ -15,7 +15,7 @@ use super::{
     keys::Keys,
     register::{Incoming, Registrar, unanswered},
     transition::{Moved, Mover},
-    whole::whole,
+    whole::{caller_waits, whole},
 };
 use crate::{
     flow::api::{Fault, TaskView},
@@ -64,7 +64,8 @@ impl Replacer {
         }
     }
 
-    /// Replaces a task. It runs to its end even if its caller is cancelled: the row of the old task promises the new one.
+    /// Replaces a task. Once the row of the old task promises the new one, it runs to its end even if its caller is cancelled.
+    /// Before that it stops then.
     ///
     /// # Errors
     /// When it may have been replaced. A repetition finishes that, and replaces once more.
@@ -93,6 +94,9 @@ impl Replacer {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             let is_new = row.is_none_or(|row| row.state == State::New);
             first.store(is_new, Ordering::Relaxed);
+            if caller_waits().is_err() {
+                return Err(Refusal::Stale);
+            }
             let next = Arc::clone(&next);
             state::next(old.id, row, &old.spec, Event::Replace { next }, now, nonce)
         };
@@ -100,7 +104,10 @@ impl Replacer {
         let replaced = match self.mover.apply(old.id, row, true, decide).await? {
             Moved::To(row) => Some(*row),
             // A user told its attempt to stop, so it never starts again: nothing is left to decide by its row.
-            Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => None,
+            Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => {
+                caller_waits()?;
+                None
+            }
             Moved::Refused(Refusal::HasTree, _) => return Ok(Replaced::HasTree),
             // Its own run is over, and its tree is not.
             Moved::Refused(_, Some(row))

@@ -447,6 +447,7 @@ impl Changer {
         if !waiting || tick <= closing.max(self.hands.closing(id.wheel())) {
             return Ok((RescheduleOutcome::TooLate, view));
         }
+        caller_waits()?;
         let dispatch = Dispatch {
             id,
             generation,
@@ -455,11 +456,8 @@ impl Changer {
         };
         let put = self.put_entry(dispatch, &entry.spec).await?;
         let to = put.entry().key.due;
-        let mark = entry.marked_done(
-            DoneReason::Moved { to },
-            self.ctx.now(),
-            self.ctx.time.stamp(),
-        );
+        let moved = DoneReason::Moved { to };
+        let mark = entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
         for written in self.placer.write(&[mark]).await {
             if let Placed::Closed(opened) = written? {
                 self.stay(entry, put.entry(), opened).await?;

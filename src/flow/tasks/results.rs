@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use crate::{
-    flow::{api::Fault, budget::Budget, context::Context},
+    flow::{api::Fault, budget::Budget, context::Context, entries::content},
     limits::{RESULT_INLINE_BYTES_MAX, RESULT_KEPT_LONGER},
     model::{
         ids::TaskId,
@@ -83,8 +83,7 @@ pub(in crate::flow) async fn read(
         return Ok(result);
     };
     let _room = room.take(2 * bytes).await;
-    let read = ctx.store.bodies(&[result::key(id, attempt)]).await?;
-    Ok(match read.into_iter().next().flatten() {
+    Ok(match content::read(ctx, result::key(id, attempt)).await? {
         Some(Content { payload, .. }) => TaskResult {
             place: Place::Inline(payload),
             ..result

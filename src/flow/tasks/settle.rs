@@ -34,6 +34,7 @@ use crate::{
         },
         ordering::leave,
     },
+    limits::LOGGED_ERROR_CHARS_MAX,
     model::{
         attempts,
         dispatch::Dispatch,
@@ -126,6 +127,11 @@ impl Settler {
     ) -> SettleAnswer {
         let outcome = request.outcome.name();
         let (id, attempt) = (request.id, request.attempt);
+        // The end of a task has a line of its own, with its error.
+        let error = match &request.outcome {
+            Outcome::Retry { error, .. } => Some(shortened(error).to_owned()),
+            Outcome::Succeeded { .. } | Outcome::Failed { .. } | Outcome::Snoozed { .. } => None,
+        };
         let mut died = false;
         let settled = match row {
             Ok(row) => self.try_settle(request, row, fresh, &mut died).await,
@@ -140,7 +146,7 @@ impl Settler {
             "refused"
         };
         metrics::counter!("tickwheel_settles_total", "outcome" => counted).increment(1);
-        tracing::debug!(target: TASK_EVENTS, task = %id, attempt, outcome = counted, "settled");
+        tracing::debug!(target: TASK_EVENTS, task = %id, attempt, outcome = counted, error, "settled");
         answer
     }
 
@@ -267,8 +273,9 @@ impl Settler {
                 // The eraser keeps every entry that its slot's reader has not seen.
                 Some(Ok(Placed::Closed(_))) => self.withdraw(&entry).await,
                 Some(Err(fault)) => {
-                    tracing::debug!(task = %row.id, %fault, "a retry was left to the look");
-                    return Ok(());
+                    // Its own look may lie at the end of a lease of hours.
+                    tracing::debug!(task = %row.id, %fault, "a retry was left to a look");
+                    return self.put_look(row).await;
                 }
                 None => return Ok(()),
             }
@@ -289,8 +296,8 @@ impl Settler {
         looked
     }
 
-    /// Writes a look about one claim timeout behind a retry that goes out from memory, unless the task's own
-    /// look comes as soon. The memory may be lost, or the queue may not answer.
+    /// Writes a look about one claim timeout behind a retry that goes out from memory, or whose entry was not written, unless
+    /// the task's own look comes as soon. The memory may be lost, or the queue may not answer.
     async fn put_look(&self, row: &TaskRow) -> Result<(), Fault> {
         if retry_look::comes_soon(row) {
             return Ok(());
@@ -348,5 +355,24 @@ fn is_result_of(row: &TaskRow, outcome: &Outcome) -> bool {
             | Outcome::Snoozed { .. },
             _,
         ) => false,
+    }
+}
+
+/// Returns the beginning of an error for a line of the log.
+fn shortened(error: &str) -> &str {
+    let end = error.char_indices().nth(LOGGED_ERROR_CHARS_MAX);
+    let end = end.map_or(error.len(), |(end, _)| end);
+    error.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_error_is_cut_at_a_character() {
+        assert_eq!(shortened("no such user"), "no such user");
+        let long = "é".repeat(2 * LOGGED_ERROR_CHARS_MAX);
+        assert_eq!(shortened(&long), "é".repeat(LOGGED_ERROR_CHARS_MAX));
     }
 }

@@ -5,7 +5,8 @@
 //! `fired` pass, when the queue has acknowledged it, or when something durable stands in for it: the look of
 //! a tracked task, a copy further on, a parked row. One bad target never stops a wheel: while the queue
 //! acknowledges others, an entry that it does not take is passed that way after [`PATIENCE`]. Only when
-//! nothing at all is acknowledged does `fired` wait, and everything is tried again.
+//! nothing at all is acknowledged does `fired` wait, and everything is tried again. A look that fails for [`LOOK_PATIENCE`] is
+//! put further on.
 //!
 //! Crash point: an entry that was published and is not yet done is published again by the next owner, and its
 //! claim is refused.
@@ -14,7 +15,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use super::{
     catch_up::CatchUp,
-    held::{Held, Noted},
+    held::{Held, Noted, weight_of},
     term::Term,
 };
 use crate::{
@@ -34,9 +35,10 @@ use crate::{
         dispatch::Dispatch,
         entry::{DoneReason, Entry, Key, Kind},
         ids::TaskId,
+        look::Grid,
         state::TaskRow,
         time::Millis,
-        undelivered::{self, Action, PATIENCE, Stage},
+        undelivered::{self, Action, LOOK_PATIENCE, PATIENCE, Stage},
     },
 };
 
@@ -106,10 +108,12 @@ impl Publisher {
     }
 
     async fn fire(&self, batch: Vec<Held>) {
+        let bytes = weight_of(&batch);
         let (looks, dues): (Vec<Held>, Vec<Held>) = batch
             .into_iter()
             .partition(|held| matches!(held.entry.kind, Kind::Look { .. }));
         futures_util::future::join(self.fire_dues(dues), self.fire_looks(looks)).await;
+        self.term.landed(bytes);
     }
 
     async fn fire_looks(&self, looks: Vec<Held>) {
@@ -118,17 +122,46 @@ impl Publisher {
         }
         let entries: Vec<&Entry> = looks.iter().map(|held| &held.entry).collect();
         let results = self.looker.look(&entries).await;
-        let (mut done, mut again) = (Vec::new(), Vec::new());
-        for (held, result) in looks.into_iter().zip(results) {
-            match result {
-                Ok(()) => done.push(held.number),
-                Err(fault) => {
-                    tracing::debug!(task = %held.entry.key.id, %fault, "a look is tried again");
-                    again.push(held);
-                }
+        let (mut done, mut again, mut late) = (Vec::new(), Vec::new(), Vec::new());
+        let moment = self.ctx.time.moment();
+        for (mut held, result) in looks.into_iter().zip(results) {
+            let Err(fault) = result else {
+                done.push(held.number);
+                continue;
+            };
+            let since = *held.failing_since.get_or_insert(moment);
+            let (task, is_late) = (held.entry.key.id, moment.since(since) >= LOOK_PATIENCE);
+            tracing::debug!(%task, %fault, is_late, "a look is tried again");
+            if is_late {
+                late.push(held);
+            } else {
+                again.push(held);
             }
         }
+        self.look_later(late, &mut done, &mut again).await;
         self.finish(&done, again);
+    }
+
+    /// Puts looks further on that have failed for long, so that the hand of the wheel passes them: what they need may be away for
+    /// days, and all that lies behind the hand is kept, and read again at a start.
+    async fn look_later(&self, late: Vec<Held>, done: &mut Vec<Noted>, again: &mut Vec<Held>) {
+        let (now, shape) = (self.ctx.now(), self.ctx.shape());
+        let later = |held: &Held| {
+            let Entry { key, .. } = held.entry;
+            let due = Grid::of(key.id, shape).one_step_after(now);
+            Entry {
+                key: Key { due, ..key },
+                written: self.ctx.time.stamp(),
+                ..held.entry.clone()
+            }
+        };
+        let looks = late.iter().map(later).collect();
+        for (held, placed) in late.into_iter().zip(self.placer.place(looks).await) {
+            match placed {
+                Ok(_) => done.push(held.number),
+                Err(_) => again.push(held),
+            }
+        }
     }
 
     async fn fire_dues(&self, dues: Vec<Held>) {
@@ -381,4 +414,52 @@ fn sending(entry: &Entry) -> Option<Sending> {
         spec: Arc::clone(&entry.spec),
         first: matches!(entry.kind, Kind::Due { first: true, .. }),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        model::{
+            clock::{ClockRow, Position},
+            fixtures,
+            time::TickLength,
+            wheel::{Shape, WheelNumber},
+        },
+        time_source::TimeSource,
+    };
+
+    #[tokio::test(start_paused = true)]
+    async fn a_batch_is_in_memory_until_all_of_it_is_done() {
+        let tick = TickLength::new(Duration::from_secs(1)).unwrap();
+        let shape = Shape::new(4, tick, 64).unwrap();
+        let (row, now) = (
+            ClockRow::first(&shape, Millis(0)),
+            TimeSource::real().moment(),
+        );
+        let wheel = WheelNumber::from_low_bits(1);
+        let term = Term::new(wheel, row, now.after(Duration::from_secs(10)), now, &shape);
+        for number in 0..10 {
+            let (due, spec) = (Millis(1000), Arc::new(fixtures::laden()));
+            let id = TaskId::new(due, wheel, number);
+            let entry = Entry::due(id, 0, 0, due, spec, 1);
+            let mut state = term.lock();
+            let noted = state.ledger.note(Position { due, id });
+            let held = Held::new(Noted::InOrder(noted), entry, Millis(0));
+            state.ahead.push(held);
+        }
+        let all = term.lock().in_memory();
+        assert!(all.bytes >= 10 * fixtures::LADEN_BYTES as u64);
+        let batch = term.take_due(Lane::Small, Millis(1000), 4);
+        let bytes = weight_of(&batch);
+        assert_eq!((batch.len(), term.lock().in_memory()), (4, all));
+        let (done, again) = (batch[0].number, batch[1..].to_vec());
+        term.done(&[done], now, 9);
+        term.put_back(again, Millis(2000));
+        // Counted twice for a moment rather than not at all.
+        assert!(term.lock().in_memory().bytes > all.bytes);
+        term.landed(bytes);
+        let left = term.lock().in_memory();
+        assert_eq!((left.entries, left.bytes), (9, all.bytes / 10 * 9));
+    }
 }

@@ -42,15 +42,13 @@ impl Held {
     }
 }
 
-/// About how much memory an entry takes beside its content.
-pub(in crate::flow) const HELD_BYTES: u64 = 512;
-
-/// Returns about how much memory an entry takes. A content that is kept apart takes none until it is read, and then it is counted
-/// by the node's budget.
+/// Returns about how much memory an entry takes that is held, with its task. A content that is kept apart takes none until it is
+/// read, and then it is counted by the node's budget.
 pub(in crate::flow) fn weight(entry: &Entry) -> u64 {
-    HELD_BYTES
-        + entry
-            .spec
-            .content()
-            .map_or(0, |content| content.payload.len() as u64 * 2)
+    (size_of::<Held>() + entry.spec.weight()) as u64
+}
+
+/// Returns about how much memory a batch takes.
+pub(super) fn weight_of(batch: &[Held]) -> u64 {
+    batch.iter().map(|held| weight(&held.entry)).sum()
 }

@@ -11,12 +11,13 @@
 
 use std::time::Duration;
 
-use super::held::{HELD_BYTES, Held, weight};
+use super::held::{Held, weight};
 use crate::{
     flaw::{self, Flaw},
     flow::context::Lane,
     limits,
     model::{
+        due_queue::Size,
         entry::{Entry, Kind},
         lanes::{LaneKey, Lanes, has_its_share},
         time::Millis,
@@ -99,10 +100,16 @@ impl Prefetch {
     }
 
     fn push_due(&mut self, held: Held, at: Millis) {
-        let key = lane_of(&held.entry);
+        let (key, weight) = (lane_of(&held.entry), weight(&held.entry));
         match held.entry.spec.bytes_apart() {
-            Some(bytes) => self.large.push(key, at, bytes, held),
-            None => self.entries.push(key, at, weight(&held.entry), held),
+            Some(taken) => {
+                let size = Size {
+                    held: weight,
+                    taken,
+                };
+                self.large.push_sized(key, at, size, held);
+            }
+            None => self.entries.push(key, at, weight, held),
         }
     }
 
@@ -156,12 +163,13 @@ impl Prefetch {
 
     /// Returns how much a lane holds.
     pub(super) fn of_lane(&self, key: LaneKey) -> Amount {
-        let (due, looks) = (self.entries.held(key), self.looks.held(key));
-        let (large, _) = self.large.held(key);
-        Amount {
-            entries: due.0 + looks.0 + large,
-            bytes: due.1 + looks.1 + large as u64 * HELD_BYTES,
-        }
+        let lanes = [&self.entries, &self.large, &self.looks];
+        lanes
+            .map(|lanes| lanes.held(key))
+            .into_iter()
+            .fold(Amount::default(), |all, (entries, bytes)| {
+                all.and(Amount { entries, bytes })
+            })
     }
 
     /// Returns how many there are.
@@ -171,7 +179,7 @@ impl Prefetch {
 
     /// Returns about how many bytes they take in memory; contents that are kept apart take none yet.
     pub(in crate::flow) const fn bytes(&self) -> u64 {
-        self.entries.bytes() + self.looks.bytes() + self.large.len() as u64 * HELD_BYTES
+        self.entries.bytes() + self.large.bytes() + self.looks.bytes()
     }
 }
 
@@ -183,7 +191,12 @@ mod tests {
     use crate::{
         flow::wheel::held::Noted,
         model::{
-            clock::Position, fixtures, ids::TaskId, ledger::Ledger, task::Body, wheel::WheelNumber,
+            clock::Position,
+            fixtures,
+            ids::TaskId,
+            ledger::Ledger,
+            task::{Body, Content, Spec},
+            wheel::WheelNumber,
         },
     };
 
@@ -226,9 +239,57 @@ mod tests {
         assert_eq!(dues(&ahead.pop_large(Millis(9), 9)), [1, 2]);
         assert_eq!(ahead.next_due(Lane::Large), Some(Millis(3)));
         assert_eq!(ahead.next_due(Lane::Small), None);
-        assert_eq!((ahead.len(), ahead.bytes()), (1, HELD_BYTES));
+        let left = weight(&large(3, half).entry);
+        assert_eq!((ahead.len(), ahead.bytes()), (1, left));
         ahead.put_back(large(1, half), Millis(5));
         assert_eq!(dues(&ahead.pop_large(Millis(5), 9)), [3, 1]);
+    }
+
+    /// Returns how much tasks are in memory when it is full.
+    fn fill(held: &Held) -> Amount {
+        let max = Amount {
+            entries: limits::AHEAD_ENTRIES_MAX,
+            bytes: limits::AHEAD_BYTES_MAX,
+        };
+        let mut ahead = Prefetch::new(Duration::ZERO);
+        loop {
+            let all = ahead.of_lane(lane_of(&held.entry));
+            assert_eq!((all.entries, all.bytes), (ahead.len(), ahead.bytes()));
+            if all.is_full(max) {
+                return all;
+            }
+            ahead.push(held.clone());
+        }
+    }
+
+    #[test]
+    fn entries_fill_the_memory_by_all_that_their_tasks_own() {
+        let most = limits::AHEAD_BYTES_MAX as usize / fixtures::LADEN_BYTES + 1;
+        for body in [fixtures::spec().body, Body::Apart { bytes: 2000 }] {
+            let spec = Arc::new(Spec {
+                body,
+                ..fixtures::laden()
+            });
+            for is_look in [false, true] {
+                let mut held = held(1000, is_look);
+                held.entry.spec = Arc::clone(&spec);
+                let all = fill(&held);
+                assert!(all.entries <= most, "{} entries fit", all.entries);
+            }
+        }
+    }
+
+    #[test]
+    fn plain_tasks_are_bounded_by_their_number_first() {
+        let mut held = held(1000, false);
+        held.entry.spec = Arc::new(Spec {
+            body: Body::Inline(Content {
+                payload: vec![7; 64].into(),
+                ..Content::default()
+            }),
+            ..fixtures::spec()
+        });
+        assert_eq!(fill(&held).entries, limits::AHEAD_ENTRIES_MAX);
     }
 
     fn dues(taken: &[Held]) -> Vec<i64> {

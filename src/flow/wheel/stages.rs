@@ -16,6 +16,7 @@ use crate::{
         context::Context,
         dispatch::{look::Looker, send::Sender},
         entries::{entry_writer::Placer, leftovers::Leftovers},
+        panics,
         query::find::Finder,
         tasks::{transition::Mover, withdraw::Withdrawer},
     },
@@ -33,7 +34,7 @@ pub(in crate::flow) async fn keep<F>(
     F: Future<Output = ()> + Send + 'static,
 {
     loop {
-        let Err(error) = tokio::spawn(start()).await else {
+        let Err(error) = tokio::spawn(panics::strikable(name, start())).await else {
             return;
         };
         tracing::error!(name, %error, "a stage failed; it is started again");
@@ -108,7 +109,7 @@ impl Stages {
         stage: impl Future<Output = ()> + Send + 'static,
     ) {
         let term = Arc::clone(term);
-        let running = tokio::spawn(stage);
+        let running = tokio::spawn(panics::strikable(name, stage));
         self.tasks.spawn(async move {
             if let Err(error) = running.await {
                 tracing::error!(wheel = term.wheel.get(), name, %error, "a stage failed; its wheel is taken anew");

@@ -150,8 +150,10 @@ pub(in crate::flow) struct TermState {
     /// The entries that the reader has passed over.
     pub(super) deferred: Deferred,
     pub(in crate::flow) ahead: Prefetch,
-    /// Entries handed to the queue or under examination, with their bytes still counted in memory.
+    /// Entries handed to the queue or under examination.
     pub(in crate::flow) in_flight: usize,
+    /// The bytes of their batches: a batch is in memory until all of it is done.
+    in_flight_bytes: u64,
     pub(in crate::flow) cursor: Cursor,
     /// Ticks read from their beginning by this term, from here on.
     pub(super) noted_from: Tick,
@@ -168,8 +170,7 @@ pub(in crate::flow) struct TermState {
 }
 
 impl TermState {
-    /// Returns how far all entries are done, both those that were held at once and those that were passed
-    /// over.
+    /// Returns how far all entries are done, both those that were held at once and those that were passed over.
     pub(in crate::flow) fn fired(&mut self) -> Position {
         let both = |deferred: &Ledger| {
             if flaw::is(Flaw::GivesFloodsAway) {
@@ -192,11 +193,11 @@ impl TermState {
         places.into_iter().flatten().min()
     }
 
-    /// Returns how much is in memory; the bytes of entries in flight are not counted.
+    /// Returns how much is in memory, with what is in flight.
     pub(in crate::flow) const fn in_memory(&self) -> Amount {
         Amount {
             entries: self.ahead.len() + self.in_flight,
-            bytes: self.ahead.bytes(),
+            bytes: self.ahead.bytes() + self.in_flight_bytes,
         }
     }
 }
@@ -242,6 +243,7 @@ impl Term {
             deferred: Deferred::new(cursor, from),
             ahead: Prefetch::new(shape.phase_of(wheel, span)),
             in_flight: 0,
+            in_flight_bytes: 0,
             cursor,
             noted_from: cursor.tick.plus(i64::from(cursor.behind.is_some())),
             notes: BTreeMap::new(),
@@ -275,6 +277,7 @@ impl Term {
     /// Takes the due entries of a lane, at most `max`, and counts them as in flight.
     pub(super) fn take_due(&self, lane: Lane, now: Millis, max: usize) -> Vec<Held> {
         let mut state = self.lock();
+        let before = state.ahead.bytes();
         let batch = match (state.still, lane) {
             (Some(since), Lane::Looks) => state.ahead.pop_looks(since, max),
             (Some(_), Lane::Small | Lane::Large) => Vec::new(),
@@ -283,7 +286,15 @@ impl Term {
             (None, Lane::Large) => state.ahead.pop_large(now, max),
         };
         state.in_flight += batch.len();
+        state.in_flight_bytes += before - state.ahead.bytes();
         batch
+    }
+
+    /// Takes notice that all of a batch of so many bytes is done, or was put back.
+    pub(super) fn landed(&self, bytes: u64) {
+        self.lock().in_flight_bytes -= bytes;
+        self.readable.notify_one();
+        self.deferred.notify_one();
     }
 
     /// Takes only looks whose time has come at `now`, as long as the returned guard is held.

@@ -27,6 +27,7 @@ use crate::{
     limits::{ERROR_CHARS_MAX, PROGRESS_BYTES_MAX, RESULT_BYTES_MAX, WORKER_CHARS_MAX},
     model::{dispatch::Dispatch, ids::TaskId, result::TaskResult, state::Outcome},
     queue::message::TaskMessage,
+    schema,
 };
 
 /// Checks a worker's name.
@@ -65,7 +66,9 @@ pub fn claim_request(item: &ClaimItem, view: View) -> Result<api::ClaimRequest, 
                 ));
             }
             message_spec::check(&message.spec).map_err(bad_message)?;
-            (Some(Arc::new(message.spec)), Some(message.published))
+            // A large content inside is read from the store, as far as there is memory for it: the call may wait for that.
+            let spec = schema::without_large_content(&Arc::new(message.spec));
+            (Some(spec), Some(message.published))
         }
     };
     Ok(api::ClaimRequest {

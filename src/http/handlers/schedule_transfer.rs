@@ -106,6 +106,7 @@ pub(in crate::http) async fn import(
         Ok((name, read.schedule))
     };
     let items: Vec<Result<_, Error>> = call.schedules.0.into_iter().map(read).collect();
+    let _held = api.admission.contents(text.len())?;
     drop(text);
     let set = stream::iter(items).map(async |item| match item {
         Err(error) => error.into(),

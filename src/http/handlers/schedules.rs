@@ -112,6 +112,7 @@ pub(in crate::http) async fn set(
     let id = change_id(&api, &name, "put", request.headers())?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let asked: ScheduleRequest = json::read(&text)?;
+    let _held = api.admission.contents(text.len())?;
     drop(text);
     let changed = put(&api, &name, &asked, id, &holds(&condition)).await?;
     answered(&api, &name, changed)

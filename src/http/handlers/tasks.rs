@@ -55,7 +55,7 @@ use crate::{
         error::{Code, Error},
         headers,
     },
-    limits::{BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
+    limits::{BATCH_REQUEST_BYTES_MAX, CONTENT_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
     model::{ids::TaskId, topic_names::TOPIC_PREFIX},
 };
 
@@ -109,9 +109,9 @@ pub(in crate::http) async fn create(
     let task = asked::read(task, text.as_bytes(), key, &context, shape)?;
     // An id may be that of a task of another callback, which the registration would replace.
     Box::pin(caller.allows_tasks(&api, task.own_id())).await?;
-    // A slow store must not fill the room for bodies.
+    let mut admitted = api.admission.registration(task.tasks(), text.len())?;
+    // A slow store must not fill the room for bodies. The task has room of its own from here on.
     drop(text);
-    let mut admitted = api.admission.registration(task.tasks())?;
     let registered = registered::register_one(&api, task).await;
     let registered =
         registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?;
@@ -153,7 +153,7 @@ pub(super) async fn batch_create(
     let caller = Caller::of(&request);
     let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
     let call: Call<'_> = json::read(&text)?;
-    let mut admitted = api.admission.registration(call.tasks.0.len())?;
+    let mut admitted = api.admission.registration(call.tasks.0.len(), text.len())?;
     let shape = api.service.shape();
     let mut waited_for = Total::default();
     let batch = Batch::read(&call.tasks.0, |item| {
@@ -389,9 +389,9 @@ pub(in crate::http) async fn redeliver(
     let id = own::refuse_task(path_id(id)?)?;
     let condition = headers::if_match(request.headers())?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
-    // It may register a task.
+    // It may register a task, with a content of any size.
     api.admission.is_open(false)?;
-    let _admitted = api.admission.registration(1)?;
+    let _admitted = api.admission.registration(1, CONTENT_BYTES_MAX)?;
     let again = api.service.redeliver(id, condition).await?;
     if again.is_none() && api.service.get(id, api::View::Basic).await?.is_some() {
         let detail =

@@ -20,7 +20,7 @@ use crate::{
         Api, answer, body,
         convert::{
             Violations, own,
-            task_view::task_response,
+            task_view::{task_response, why_too_late},
             tree_view::{self, Format},
             unknown,
         },
@@ -72,6 +72,7 @@ pub(super) async fn cancelled(api: &Api, id: TaskId) -> Result<Response, Error> 
     let (outcome, task) = done.root;
     let body = CancelTreeResponse {
         outcome: outcome.into(),
+        reason: (outcome == api::CancelOutcome::TooLate).then(|| why_too_late(&task)),
         task: task_response(&task, View::Basic),
         cancelled: done.cancelled,
         cancel_requested: done.requested,

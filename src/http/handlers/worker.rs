@@ -126,10 +126,17 @@ pub(in crate::http) async fn claim(
     caller.allows_tasks(&state, ids).await?;
     let worker = call.worker;
     drop(text);
+    // Held until the answer counts for itself, since its contents are in memory until then, and again as its text.
+    let memory = state.service.memory_to_claim(batch.good()).await;
+    let expected = state.answers.expect_bytes(memory.bytes_in_answer())?;
     let results = batch
-        .answer(async |items: Vec<api::ClaimRequest>| state.service.claim(&worker, items).await)
+        .answer(async |items: Vec<api::ClaimRequest>| {
+            state.service.claim_within(&worker, items, &memory).await
+        })
         .await;
-    Ok(crate::http::answer::json(&ClaimResponse { results }))
+    let answer = crate::http::answer::json(&ClaimResponse { results });
+    drop((memory, expected));
+    Ok(answer)
 }
 
 /// Reports that attempts are alive, and their progress.

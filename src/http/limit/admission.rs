@@ -5,8 +5,10 @@
 //! memory of the process has a ceiling. The bounds follow the speed of the service. Fewer requests are
 //! accepted while those for one task take longer than without a queue ([`Pace`]). Fewer tasks are accepted
 //! while batches take longer than they should (additive increase, multiplicative decrease, as in TCP). A
-//! request is refused without a look at its body, and in turn ([`RefusalRate`]), since that costs the least. Calls
-//! of workers share the bound of bytes only, and a part of it is theirs alone: a flood of registrations must
+//! request is refused without a look at its body, and in turn ([`RefusalRate`]), since that costs the least. A task
+//! that was read takes memory until the store has it, so the bytes of these are bounded, too, apart from those of
+//! bodies on their way: neither slow clients nor a slow store keep out what is small. Calls of workers share the
+//! bound of bodies only, and a part of it is theirs alone: a flood of registrations must
 //! not keep running tasks from being settled.
 
 use std::{
@@ -50,6 +52,7 @@ pub(in crate::http) struct Admission {
     registrations: Arc<Bound>,
     pace: Arc<Mutex<Pace>>,
     tasks: Arc<Bound>,
+    contents: Arc<Bound>,
     bodies: Arc<Bound>,
     turns: RefusalRate,
 }
@@ -62,6 +65,8 @@ pub(in crate::http) struct Admitted {
     request: Share,
     pace: Arc<Mutex<Pace>>,
     tasks: Share,
+    #[allow(dead_code, reason = "held, not read")]
+    contents: Share,
     registered: bool,
 }
 
@@ -102,6 +107,7 @@ impl Admission {
             time,
             registrations: Bound::of(limits::REGISTRATIONS_IN_FLIGHT_MAX),
             tasks: Bound::of(limits::REGISTERING_TASKS_MAX),
+            contents: Bound::of(limits::REGISTERING_BYTES_MAX),
             bodies: Bound::of(limits::BODIES_BYTES_MAX),
         }
     }
@@ -137,11 +143,16 @@ impl Admission {
         ))
     }
 
-    /// Lets a registration of so many tasks in. Hold the returned value until the registration is done.
+    /// Lets a registration of so many tasks in, which take so many bytes. Hold the returned value until the
+    /// registration is done.
     ///
     /// # Errors
     /// 429 when too much is under way.
-    pub(in crate::http) fn registration(&self, tasks: usize) -> Result<Admitted, Error> {
+    pub(in crate::http) fn registration(
+        &self,
+        tasks: usize,
+        bytes: usize,
+    ) -> Result<Admitted, Error> {
         let shares = [(&self.registrations, 1), (&self.tasks, tasks)].map(|(bound, amount)| {
             let mut share = Share::of(bound);
             share.grow(amount).then_some(share)
@@ -150,6 +161,7 @@ impl Admission {
             [Some(request), Some(tasks)] => Ok(Admitted {
                 time: self.time.clone(),
                 began: self.time.moment(),
+                contents: self.contents(bytes)?,
                 request,
                 pace: Arc::clone(&self.pace),
                 tasks,
@@ -160,6 +172,33 @@ impl Admission {
                 "{} tasks are being registered at this node, as many as it gets done in time",
                 self.tasks.used.load(Ordering::Relaxed)
             ))),
+        }
+    }
+
+    /// Takes the bytes of what was read from a body and waits for the store. The length of its text stands for them: a content
+    /// is no longer than that. Hold the returned value until the store has answered.
+    ///
+    /// # Errors
+    /// 429 when too much waits for the store.
+    pub(in crate::http) fn contents(&self, bytes: usize) -> Result<Share, Error> {
+        let mut share = Share::of(&self.contents);
+        if bytes <= limits::REGISTRATION_BYTES_UNCOUNTED {
+            // The bounds of requests cover it.
+            return Ok(share);
+        }
+        let kept = if bytes > limits::REGISTRATION_BYTES_LARGE {
+            limits::REGISTERING_BYTES_KEPT
+        } else {
+            0
+        };
+        let most = limits::REGISTERING_BYTES_MAX - kept;
+        if share.grow_within(bytes, most) {
+            Ok(share)
+        } else {
+            Err(refused(&format!(
+                "registrations of {} MiB wait for the store of this node",
+                self.contents.used.load(Ordering::Relaxed) / (1024 * 1024)
+            )))
         }
     }
 
@@ -300,18 +339,18 @@ mod tests {
         let admission = admission();
         let most = limits::REGISTRATIONS_IN_FLIGHT_MAX;
         let mut held: Vec<Admitted> = (0..most)
-            .map(|_| admission.registration(1).unwrap())
+            .map(|_| admission.registration(1, 0).unwrap())
             .collect();
-        let refused = admission.registration(1).unwrap_err();
+        let refused = admission.registration(1, 0).unwrap_err();
         assert_eq!(refused.code, Code::TooManyRequests);
         assert!(refused.retry_after.is_some() && refused.detail.contains("4096 registrations"));
         held.pop();
-        drop(admission.registration(1).unwrap());
+        drop(admission.registration(1, 0).unwrap());
         held.clear();
         let _much = admission
-            .registration(limits::REGISTERING_TASKS_MAX)
+            .registration(limits::REGISTERING_TASKS_MAX, 0)
             .unwrap();
-        let refused = admission.registration(1).unwrap_err();
+        let refused = admission.registration(1, 0).unwrap_err();
         assert!(refused.detail.contains("50000 tasks"), "{}", refused.detail);
         // A refusal leaves nothing behind.
         assert_eq!(admission.registrations.used.load(Ordering::Relaxed), 1);
@@ -321,20 +360,20 @@ mod tests {
     async fn a_node_that_is_slow_takes_on_less_and_one_that_is_not_more_again() {
         let admission = admission();
         for _ in 0..200 {
-            let slow = admission.registration(1000).unwrap();
+            let slow = admission.registration(1000, 0).unwrap();
             admission.time.sleep(TARGET * 2).await;
             drop(slow);
         }
         let least = limits::REGISTERING_TASKS_MIN;
-        let held = admission.registration(least).unwrap();
-        assert!(admission.registration(1).is_err());
+        let held = admission.registration(least, 0).unwrap();
+        assert!(admission.registration(1, 0).is_err());
         drop(held);
         for _ in 0..2000 {
-            drop(admission.registration(1000).unwrap());
+            drop(admission.registration(1000, 0).unwrap());
         }
         drop(
             admission
-                .registration(limits::REGISTERING_TASKS_MAX)
+                .registration(limits::REGISTERING_TASKS_MAX, 0)
                 .unwrap(),
         );
     }
@@ -343,7 +382,7 @@ mod tests {
     async fn a_node_on_which_requests_wait_lets_fewer_in_and_says_so_before_it_reads_them() {
         let admission = admission();
         let some = |count| {
-            let held = (0..count).map(|_| admission.registration(1).unwrap());
+            let held = (0..count).map(|_| admission.registration(1, 0).unwrap());
             held.collect::<Vec<Admitted>>()
         };
         let least = limits::REGISTRATIONS_IN_FLIGHT_MIN;
@@ -362,7 +401,7 @@ mod tests {
             "{}",
             refused.detail
         );
-        assert!(admission.registration(1).is_err());
+        assert!(admission.registration(1, 0).is_err());
         drop(held);
         assert!(admission.is_open(false).is_ok());
     }
@@ -388,7 +427,7 @@ mod tests {
     async fn the_pace_of_single_registrations_is_not_learned_from_batches() {
         let admission = admission();
         let single = async || {
-            let mut single = admission.registration(1).unwrap();
+            let mut single = admission.registration(1, 0).unwrap();
             admission.time.sleep(Duration::from_millis(1)).await;
             single.registered();
         };
@@ -400,7 +439,7 @@ mod tests {
         while admission.time.moment() < until {
             assert!(admission.is_open(true).is_ok());
             let under_way = limits::REGISTRATIONS_IN_FLIGHT_MIN;
-            let held = (0..under_way).map(|_| admission.registration(2).unwrap());
+            let held = (0..under_way).map(|_| admission.registration(2, 0).unwrap());
             let held = held.collect::<Vec<Admitted>>();
             // Long for one task, usual for a batch.
             for _ in 0..50 {
@@ -412,5 +451,35 @@ mod tests {
         }
         let max = admission.registrations.max.load(Ordering::Relaxed);
         assert_eq!(max, limits::REGISTRATIONS_IN_FLIGHT_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waits_for_the_store_is_bounded_in_bytes_and_small_requests_pass() {
+        let admission = admission();
+        let large = limits::BATCH_REQUEST_BYTES_MAX;
+        let all = limits::REGISTERING_BYTES_MAX;
+        let many = (all - limits::REGISTERING_BYTES_KEPT) / large;
+        let mut held: Vec<Admitted> = (0..many)
+            .map(|_| admission.registration(15, large).unwrap())
+            .collect();
+        let refused = admission.registration(15, large).unwrap_err();
+        assert_eq!(refused.code, Code::TooManyRequests);
+        assert!(refused.retry_after.is_some() && refused.detail.contains("48 MiB"));
+        // The last part is for what is not large.
+        let usual = limits::REGISTRATION_BYTES_LARGE;
+        while let Ok(admitted) = admission.registration(100, usual) {
+            held.push(admitted);
+        }
+        assert!(admission.contents.used() > all - usual && admission.contents.used() <= all);
+        let small = limits::REGISTRATION_BYTES_UNCOUNTED;
+        assert!(admission.registration(1, small).is_ok() && admission.contents(small).is_ok());
+        held.clear();
+        for bound in [
+            &admission.contents,
+            &admission.tasks,
+            &admission.registrations,
+        ] {
+            assert_eq!(bound.used(), 0);
+        }
     }
 }

@@ -96,8 +96,16 @@ impl Answers {
     /// # Errors
     /// 429 when it would be more than answers may take.
     pub(in crate::http) fn expect(&self, tasks: usize) -> Result<Share, Error> {
+        self.expect_bytes(tasks * limits::ANSWER_TASK_BYTES)
+    }
+
+    /// The same for an answer of about so many bytes.
+    ///
+    /// # Errors
+    /// As of [`Self::expect`].
+    pub(in crate::http) fn expect_bytes(&self, bytes: usize) -> Result<Share, Error> {
         let mut share = Share::of(&self.0);
-        if share.grow(tasks * limits::ANSWER_TASK_BYTES) {
+        if share.grow(bytes) {
             Ok(share)
         } else {
             Err(no_room())
@@ -173,6 +181,12 @@ mod tests {
         assert!(made.iter().all(Result::is_ok) && (10..100).contains(&most));
         assert!(answers.expect(1000).is_err());
         assert!(answers.expect(1).is_ok(), "a small one finds room");
+        drop(made);
+        let claims = limits::ANSWERS_BYTES_MAX / limits::POLL_BYTES_MAX;
+        let made: Vec<_> = (0..claims)
+            .map(|_| answers.expect_bytes(limits::POLL_BYTES_MAX).unwrap())
+            .collect();
+        assert!(answers.expect_bytes(1).is_err() && answers.expect_bytes(0).is_ok());
         drop(made);
         assert_eq!(answers.0.used(), 0);
     }

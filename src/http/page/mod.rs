@@ -10,7 +10,7 @@ use askama::Template;
 use axum::{
     Router,
     extract::State,
-    http::{HeaderMap, StatusCode, header},
+    http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
     response::{IntoResponse, Response},
     routing::get,
 };
@@ -67,7 +67,7 @@ struct Page {
     recent: Vec<Line>,
     wheels: Vec<WheelLine>,
     at: String,
-    /// The address by which the browser reached the page; commands in a terminal reach it there as well.
+    /// The address by which the browser reached the page, with its scheme; commands in a terminal reach it there as well.
     server: String,
 }
 
@@ -116,7 +116,7 @@ struct WheelLine {
 }
 
 /// Shows the state of the service.
-async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
+async fn page(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Response {
     let problems = api.service.readiness().into_iter().filter_map(|check| {
         let problem = check.problem?;
         Some(format!("{}: {problem}", check.name))
@@ -126,7 +126,8 @@ async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
         Ok(stats) => stats,
         Err(fault) => return Error::from(fault).into_response(),
     };
-    match filled(&stats, problems, &server(&headers)).render() {
+    let server = server(&uri, &headers, api.options.tls);
+    match filled(&stats, problems, &server).render() {
         Ok(html) => {
             let headers = [
                 (header::CONTENT_TYPE, "text/html; charset=utf-8"),
@@ -140,16 +141,18 @@ async fn page(State(api): State<Api>, headers: HeaderMap) -> Response {
 }
 
 /// Returns the server as the browser names it, if that is a name or address and a port; else the default one.
-fn server(headers: &HeaderMap) -> String {
+fn server(uri: &Uri, headers: &HeaderMap, tls: bool) -> String {
     const DEFAULT: &str = "localhost:7420";
-    let host = headers
-        .get(header::HOST)
-        .and_then(|host| host.to_str().ok());
+    // HTTP/2, which browsers speak over TLS, has the host in the address and no header of it.
+    let of_uri = uri.authority().map(Authority::as_str);
+    let of_header = || headers.get(header::HOST)?.to_str().ok();
+    let host = of_uri.or_else(of_header);
     let plain = |host: &&str| {
         let allowed = |c: char| c.is_ascii_alphanumeric() || ".:-[]".contains(c);
         (1..=255).contains(&host.len()) && host.chars().all(allowed)
     };
-    host.filter(plain).unwrap_or(DEFAULT).to_owned()
+    let scheme = if tls { "https" } else { "http" };
+    format!("{scheme}://{}", host.filter(plain).unwrap_or(DEFAULT))
 }
 
 fn filled(stats: &Stats, problems: Vec<String>, server: &str) -> Page {
@@ -388,19 +391,27 @@ mod tests {
             lateness: None,
             recent: Vec::new(),
         };
-        let mut headers = HeaderMap::new();
+        let (mut headers, uri) = (HeaderMap::new(), Uri::from_static("/"));
         let html = |headers: &HeaderMap| {
-            let page = filled(&stats, Vec::new(), &server(headers));
-            page.render().expect("a page")
+            let pages = [false, true].map(|tls| {
+                let page = filled(&stats, Vec::new(), &server(&uri, headers, tls));
+                page.render().expect("a page")
+            });
+            let [plain, encrypted] = &pages;
+            assert!(!plain.contains("https://") && !encrypted.contains("http://"));
+            pages.concat()
         };
-        assert!(html(&headers).contains("localhost:7420/v1/tasks"));
+        assert!(html(&headers).contains("http://localhost:7420/v1/tasks"));
         for (host, shown) in [
-            ("127.0.0.1:7499", "127.0.0.1:7499/v1/tasks"),
-            ("[::1]:80", "[::1]:80/v1/tasks"),
-            ("x'; rm -r ~ #", "localhost:7420/v1/tasks"),
+            ("127.0.0.1:7499", "https://127.0.0.1:7499/v1/tasks"),
+            ("[::1]:80", "http://[::1]:80/v1/tasks"),
+            ("x'; rm -r ~ #", "https://localhost:7420/v1/tasks"),
         ] {
             headers.insert(header::HOST, host.parse().expect("a header"));
             assert!(html(&headers).contains(shown), "{host}");
         }
+        let uri = Uri::from_static("https://timers.example:7420/");
+        let of_uri = server(&uri, &HeaderMap::new(), true);
+        assert_eq!(of_uri, "https://timers.example:7420");
     }
 }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use rdkafka::{
-    admin::{AdminClient, AdminOptions, NewTopic, TopicReplication},
+    admin::{AdminClient, AdminOptions, NewTopic},
     config::FromClientConfigAndContext,
     error::RDKafkaErrorCode,
 };
@@ -22,6 +22,8 @@ use super::{
     Limit, Settings, blocking, discard,
     link::Link,
     metadata::{Answer, is_refusal, look_up},
+    only::Only,
+    properties::Properties,
     unavailable, unsuitable,
 };
 use crate::{
@@ -219,10 +221,11 @@ impl Topics {
 
     /// Answers all questions that are open.
     async fn ask_all(self) {
+        let only = Only::new(|| self.0.lock().broke_off_asking());
         loop {
             let topics = self.0.lock().next_question();
             if topics.is_empty() {
-                return;
+                return only.ends();
             }
             let shared = Arc::clone(&self.0);
             let question = topics.clone();
@@ -242,10 +245,11 @@ impl Topics {
 
     /// Creates all topics that are missing.
     async fn create_all(self) {
+        let only = Only::new(|| self.0.lock().broke_off_creating());
         loop {
             let topics = self.0.lock().next_creation();
             if topics.is_empty() {
-                return;
+                return only.ends();
             }
             let created = self
                 .0
@@ -441,6 +445,18 @@ impl State {
         topics
     }
 
+    /// No task asks any more. Callers that wait ask again.
+    fn broke_off_asking(&mut self) {
+        self.wanted.clear();
+        self.asking = false;
+    }
+
+    /// No task creates any more. Callers that wait ask again, and find that the topic is missing.
+    fn broke_off_creating(&mut self) {
+        self.missing.clear();
+        self.creating = false;
+    }
+
     /// Keeps memory bounded: facts that a topic is missing, and old facts, are forgotten first, then
     /// everything.
     fn forget_old(&mut self, now: Moment) {
@@ -452,31 +468,6 @@ impl State {
         if self.facts.len() > limits::TOPICS_KNOWN_MAX {
             self.facts.clear();
         }
-    }
-}
-
-/// The settings that our topics are created with, as text.
-struct Properties {
-    bytes_max: String,
-    retention: String,
-    segment: String,
-}
-
-impl Properties {
-    fn new() -> Self {
-        Self {
-            bytes_max: limits::RECORD_BYTES_MAX.to_string(),
-            retention: limits::TOPIC_RETENTION.as_millis().to_string(),
-            segment: limits::TOPIC_SEGMENT.as_millis().to_string(),
-        }
-    }
-
-    fn topic<'a>(&'a self, name: &'a str, settings: &Settings) -> NewTopic<'a> {
-        let copies = TopicReplication::Fixed(settings.replication_factor.unwrap_or(-1));
-        NewTopic::new(name, settings.partitions, copies)
-            .set("max.message.bytes", &self.bytes_max)
-            .set("retention.ms", &self.retention)
-            .set("segment.ms", &self.segment)
     }
 }
 

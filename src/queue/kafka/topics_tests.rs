@@ -1,5 +1,7 @@
 //! Answers about topics that come slowly are answers all the same.
 
+use futures_util::FutureExt as _;
+
 use super::*;
 use crate::model::time::Millis;
 
@@ -54,4 +56,31 @@ async fn a_wait_without_answers_ends_at_its_limit() {
     let until = time.moment().after(limits::QUEUE_QUESTION_TIMEOUT);
     let known = topics.settled(&wanted, until).await;
     assert!(matches!(known["a"], Known::Asked(_)) && time.moment() >= until);
+}
+
+/// The next caller has the topic asked for again, however the task that asks was ended.
+#[tokio::test(start_paused = true)]
+async fn a_question_that_breaks_off_is_asked_again() {
+    let topics = unasked();
+    let time = topics.0.time.clone();
+    assert_eq!(topics.known("a", true), Known::Asked(time.moment()));
+    assert_eq!(topics.clone().ask_all().now_or_never(), None);
+    time.sleep(Duration::from_secs(1)).await;
+    assert!(!topics.0.lock().asking, "nobody asks");
+    topics.0.learn(missing("b"));
+    assert_eq!(topics.known("a", true), Known::Asked(time.moment()));
+    assert!(topics.0.lock().asking);
+}
+
+/// The same for the task that creates: what it was to create is asked for again.
+#[tokio::test(start_paused = true)]
+async fn a_creation_that_breaks_off_is_begun_again() {
+    let topics = unasked();
+    let time = topics.0.time.clone();
+    assert_eq!(topics.known("a", true), Known::Asked(time.moment()));
+    assert!(topics.0.learn(missing("a")), "it is to be created");
+    assert_eq!(topics.clone().create_all().now_or_never(), None);
+    time.sleep(Duration::from_secs(1)).await;
+    assert_eq!(topics.known("a", true), Known::Asked(time.moment()));
+    assert!(topics.0.learn(missing("a")), "it is to be created again");
 }

@@ -64,6 +64,12 @@ impl WheelStore for MemoryStore {
 
     async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error> {
         let (data, now) = (self.lock(), self.time.now());
+        if let Some(id) = ids.iter().find(|id| data.spoiled_bodies.contains(id)) {
+            return Err(Error::Corrupt {
+                operation: "read bodies",
+                reason: format!("the content of {id} ends in the middle"),
+            });
+        }
         Ok(ids.iter().map(|id| data.body(*id, now)).collect())
     }
 

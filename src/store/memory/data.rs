@@ -48,6 +48,8 @@ pub(super) struct Data {
     pub(super) heartbeats: BTreeMap<(TaskId, u32), (Heartbeat, Millis)>,
     /// Tasks whose rows cannot be understood.
     pub(super) spoiled: BTreeSet<TaskId>,
+    /// Tasks whose contents, kept apart, cannot be understood.
+    pub(super) spoiled_bodies: BTreeSet<TaskId>,
     /// Attempts whose signs of life cannot be understood.
     pub(super) spoiled_beats: BTreeSet<(TaskId, u32)>,
     /// Tasks whose rows cannot be read for now.

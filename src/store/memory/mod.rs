@@ -112,6 +112,11 @@ impl MemoryStore {
         self.lock().spoiled.insert(id);
     }
 
+    /// Makes the content of a task, which is kept apart, one that cannot be understood.
+    pub fn spoil_body(&self, id: TaskId) {
+        self.lock().spoiled_bodies.insert(id);
+    }
+
     /// Makes the last sign of life of an attempt one that cannot be understood, until the next one comes.
     pub fn spoil_heartbeat(&self, id: TaskId, attempt: u32) {
         self.lock().spoiled_beats.insert((id, attempt));

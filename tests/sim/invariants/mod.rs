@@ -404,7 +404,7 @@ pub(crate) fn bound(plan: &Plan) -> i64 {
     let longest = longest + plan.scenes.iter().map(ScenePlan::takes).sum::<u64>();
     let interval = u64::try_from(INTERVAL_MAX.as_millis())
         .unwrap_or(0)
-        .min(plan.last() / 2);
+        .min((plan.last() + plan.silence_max()) / 2);
     let allowed = 2 * interval + longest + 60_000 + 4 * plan.tick_ms + 2 * plan.clock_error_max();
     (plan.last() + allowed).cast_signed()
 }

@@ -1,10 +1,23 @@
 //! The figures of a cluster are lower bounds for people, and say so.
 
-use std::time::Duration;
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use crate::world::{World, callback, register, succeeds};
 
-use tickwheel::flow::{query::stats::Stats, service::Service};
+use tickwheel::{
+    flow::{query::stats::Stats, service::Service},
+    model::state::Outcome,
+    store::{
+        faulty::{Call, Fate},
+        index::IndexKind,
+    },
+};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -76,4 +89,41 @@ async fn what_is_pending_is_a_lower_bound_without_left_places() {
         service.stats().await.unwrap().recent.is_empty(),
         "it never fired"
     );
+}
+
+/// Its caller has the figures of before by then, and does not see how it ends.
+#[tokio::test(start_paused = true)]
+async fn a_count_of_dead_tasks_that_panics_late_is_made_again() {
+    let world = World::new(1, 1000);
+    let reads = Arc::new(AtomicUsize::new(0));
+    let seen = Arc::clone(&reads);
+    let fates = move |_, call: Call| {
+        if call.index != Some(IndexKind::Dead) || call.writes {
+            return Fate::Go;
+        }
+        match seen.fetch_add(1, SeqCst) {
+            0 => Fate::Delay(5 * SECOND),
+            1 => panic!("a panic that the test asked for"),
+            _ => Fate::Go,
+        }
+    };
+    let node = world.node_with(1, Arc::new(fates));
+    let fails = |_, _| {
+        let error = "no".to_owned();
+        (SECOND, Some(Outcome::Retry { error, after: None }))
+    };
+    let worker = world.worker(node.service(), Arc::new(fails));
+    world.pass(3 * SECOND).await;
+    let mut task = callback(world.time.now());
+    task.draft.max_attempts = Some(1);
+    register(&node.service(), vec![task]).await;
+    world.pass(10 * SECOND).await;
+    node.service().show_figures().await;
+    world.pass(10 * SECOND).await;
+    assert_eq!(reads.load(SeqCst), 2, "the second read panics");
+    // A count takes a hundredth of the time at most.
+    world.pass(1000 * SECOND).await;
+    node.service().show_figures().await;
+    assert!(reads.load(SeqCst) > 3, "nothing is counted any more");
+    worker.abort();
 }

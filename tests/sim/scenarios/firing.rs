@@ -413,6 +413,25 @@ async fn pages_may_end_anywhere() {
     assert!(ids.iter().all(|id| published(&world, *id).len() == 1));
 }
 
+/// Entries in flight take of the memory of their wheel, and give it back.
+#[tokio::test(start_paused = true)]
+async fn a_memory_of_few_bytes_is_filled_again_and_again() {
+    let mut world = World::new(1, 1000);
+    world.settings = Settings {
+        ahead_bytes_max: 8 * 1024,
+        page_rows_max: 3,
+        ..world.settings
+    };
+    let node = world.node(1);
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(10 * SECOND);
+    let tasks = (0..200).map(|_| callback(start)).collect();
+    let views = register(&node.service(), tasks).await;
+    world.pass(15 * SECOND).await;
+    let went = |id| published(&world, id).len() == 1;
+    assert!(views.iter().all(|task| went(task.id)));
+}
+
 #[tokio::test(start_paused = true)]
 async fn one_seed_run_twice_gives_the_same_trace() {
     async fn trace() -> Vec<(String, Millis)> {

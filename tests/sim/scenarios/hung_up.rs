@@ -31,7 +31,7 @@ use tickwheel::{
     },
 };
 
-use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};
+use crate::world::{Behaviour, Simulated, World, callback, record, register, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -249,6 +249,76 @@ fn replacing(world: &World) -> AskedTask {
         request: None,
         on_conflict: OnConflict::Replace,
     }
+}
+
+/// A replacement that waits for the store when its client hangs up must not take away what the client has changed since.
+#[tokio::test(start_paused = true)]
+async fn a_replacement_that_has_not_begun_when_its_client_hangs_up_never_begins() {
+    let world = World::new(1, 1000);
+    let away = Arc::new(AtomicBool::new(false));
+    let is_away = Arc::clone(&away);
+    let fates = move |_, call: Call| {
+        if call.operation == "swap_tasks" && is_away.load(SeqCst) {
+            Fate::Delay(SECOND * 5)
+        } else {
+            Fate::Go
+        }
+    };
+    let (node, other) = (world.node_with(1, Arc::new(fates)), world.node(2));
+    world.pass(SECOND * 3).await;
+    let there = other.service();
+    let first = there.register_asked(vec![replacing(&world)]).await.pop();
+    let Some(Ok(Answer::Created(old))) = first else {
+        panic!("{first:?}");
+    };
+    let (service, again) = (node.service(), vec![replacing(&world)]);
+    away.store(true, SeqCst);
+    let asked = tokio::spawn(async move { service.register_asked(again).await });
+    world.pass(SECOND / 2).await;
+    assert!(!asked.is_finished(), "the call was over too soon");
+    asked.abort();
+    let later = old.start.after(SECOND * 30);
+    let moved = there.reschedule(old.id, later, None).await;
+    assert_eq!(moved.unwrap().unwrap().0, RescheduleOutcome::Rescheduled);
+    world.pass(SECOND * 10).await;
+    away.store(false, SeqCst);
+    let view = there.get(old.id, View::Basic).await.unwrap().unwrap();
+    assert_eq!((view.state, view.start), (VisibleState::Scheduled, later));
+    let named = there.id_by_key("work", "reset-7").await;
+    assert_eq!(named.unwrap(), Some(old.id));
+}
+
+/// The same for a task that is published and has no row: two moves at once would publish it at both starts.
+#[tokio::test(start_paused = true)]
+async fn a_move_of_a_published_task_whose_client_has_hung_up_never_begins() {
+    let world = World::new(1, 1000);
+    world.queue.create_topic("users", None);
+    let other = world.node(2);
+    world.pass(SECOND * 3).await;
+    let (node, away) = slow(&world, "clock", SECOND * 5);
+    world.pass(SECOND * 3).await;
+    let start = world.time.now().after(SECOND * 60);
+    let task = register(&other.service(), vec![record(start)]).await;
+    let id = task[0].id;
+    let (service, soon) = (node.service(), start.before(SECOND * 30));
+    away.store(true, SeqCst);
+    let asked = tokio::spawn(async move { service.reschedule(id, soon, None).await });
+    world.pass(SECOND / 2).await;
+    assert!(!asked.is_finished(), "the call was over too soon");
+    asked.abort();
+    let later = start.after(SECOND * 30);
+    let moved = other.service().reschedule(id, later, None).await;
+    assert_eq!(moved.unwrap().unwrap().0, RescheduleOutcome::Rescheduled);
+    world.pass(SECOND * 10).await;
+    away.store(false, SeqCst);
+    world.pass(SECOND * 100).await;
+    let id = id.to_string();
+    let mut sent = world.queue.records("users");
+    sent.retain(|one| {
+        let mut headers = one.record.headers.iter();
+        headers.any(|(name, value)| name == "tickwheel-task-id" && *value == id)
+    });
+    assert!(matches!(&sent[..], [one] if one.at >= later), "{sent:?}");
 }
 
 #[tokio::test(start_paused = true)]

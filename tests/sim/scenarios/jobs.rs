@@ -20,7 +20,10 @@ use tickwheel::{
         job::{Job, JobFilter, JobKind, JobState, KEPT},
         state::Outcome,
     },
-    store::faulty::{Call, Fate},
+    store::{
+        faulty::{Call, Fate},
+        index::IndexKind,
+    },
 };
 use uuid::Uuid;
 
@@ -285,4 +288,39 @@ fn a_page_that_is_left_before_its_work_is_found() {
     }
     flaw::switch(None);
     assert!(found > 0, "no crash lost a task");
+}
+
+/// Nothing can be said about the other job, and its place in the list is the first.
+#[tokio::test(start_paused = true)]
+async fn a_job_that_panics_keeps_no_other_from_its_turn() {
+    let world = World::new(1, 1000);
+    let panics = Arc::new(AtomicUsize::new(0));
+    let counts = Arc::clone(&panics);
+    let fates = move |_, call: Call| {
+        if call.index == Some(IndexKind::Dead) && !call.writes {
+            counts.fetch_add(1, SeqCst);
+            panic!("a panic that the test asked for");
+        }
+        Fate::Go
+    };
+    let node = world.node_with(1, Arc::new(fates));
+    let service = node.service();
+    world.pass(SECOND * 3).await;
+    let (matching, _) = tasks(&world, &service).await;
+    let mut ids = Vec::new();
+    for (number, kind) in [JobKind::Redrive, JobKind::Cancel].into_iter().enumerate() {
+        let asked = service
+            .jobs()
+            .register(Some(number as u128), job(&world, kind));
+        let Registered::Created(id, _) = asked.await.unwrap() else {
+            panic!("it is there");
+        };
+        ids.push(id);
+    }
+    let cancel = ended(&world, &service, ids[1], SECOND * 60).await;
+    assert!(panics.load(SeqCst) > 1, "the other did not panic");
+    assert_eq!(cancel.state, JobState::Completed, "{cancel:?}");
+    assert_eq!(cancel.counts.done, matching.len() as u64);
+    let other = service.jobs().get(ids[0]).await.unwrap().unwrap();
+    assert!(!other.state.has_ended(), "it is tried again and again");
 }

@@ -2,6 +2,7 @@
 
 use std::{
     fs,
+    os::unix::fs::FileExt as _,
     path::{Path, PathBuf},
     sync::{
         Arc,
@@ -232,8 +233,10 @@ async fn a_content_that_is_damaged_on_disk_keeps_no_other_task_from_a_poll() {
         std::thread::sleep(Duration::from_millis(50));
     }
     assert!(bytes.len() > 15 << 20, "contents lie in files of their own");
-    bytes[BYTES / 2] ^= 0xff;
-    fs::write(&first, bytes).unwrap();
+    // In place: the database may not have written the last of its contents yet.
+    let file = fs::OpenOptions::new().write(true).open(&first).unwrap();
+    let at = BYTES / 2;
+    file.write_all_at(&[bytes[at] ^ 0xff], at as u64).unwrap();
     // Until the database has taken the file for its own, it reads what it still has in memory.
     for _ in 0..400 {
         if world.disk().bodies(&ids).await.is_err() {

@@ -3,7 +3,7 @@
 use std::{
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     time::Duration,
 };
@@ -12,9 +12,12 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, ClaimAnswer, NewTask, SettleAnswer, SettleRequest},
+        api::{
+            CancelOutcome, ClaimAnswer, ClaimRequest, Fault, NewTask, SettleAnswer, SettleRequest,
+        },
         budget::Budget,
         node::Node,
+        service::Service,
     },
     model::{
         ids::TaskId,
@@ -193,6 +196,135 @@ async fn contents_of_tasks_that_have_ended_are_moved_within_the_budget() {
         assert!(together <= 4, "{together} within {TAKES:?}");
     }
     worker.abort();
+    node.stop(SECOND).await;
+}
+
+/// The contents that were read for claims and that the claimers have not got yet.
+#[derive(Default)]
+struct Claims {
+    counted: AtomicBool,
+    held: AtomicUsize,
+    most: AtomicUsize,
+}
+
+impl Claims {
+    /// Counts what is read, and has each claim take a while behind that.
+    fn meets(&self, call: Call) -> Fate {
+        if !self.counted.load(Ordering::SeqCst) {
+            return Fate::Go;
+        }
+        match call.operation {
+            "bodies" => {
+                let held = self.held.fetch_add(call.rows, Ordering::SeqCst) + call.rows;
+                self.most.fetch_max(held, Ordering::SeqCst);
+                Fate::Go
+            }
+            "swap_tasks" => Fate::Delay(SECOND / 2),
+            _ => Fate::Go,
+        }
+    }
+
+    /// Claims tasks with their contents until it has all; returns how often it was told to come back.
+    async fn claim_all(&self, service: &Service, mut left: Vec<TaskId>) -> usize {
+        let mut told_to_come_back = 0;
+        while !left.is_empty() {
+            let requests = left.iter().copied().map(full_claim).collect();
+            let mut answers = service.claim("a", requests).await.into_iter();
+            left.retain(|_| match answers.next() {
+                Some(ClaimAnswer::Claimed(task)) => {
+                    assert!(task.content.unwrap().payload.len() > MIB / 2);
+                    self.held.fetch_sub(1, Ordering::SeqCst);
+                    false
+                }
+                Some(ClaimAnswer::Early { .. }) => {
+                    told_to_come_back += 1;
+                    true
+                }
+                other => panic!("{other:?}"),
+            });
+        }
+        told_to_come_back
+    }
+}
+
+fn full_claim(id: TaskId) -> ClaimRequest {
+    ClaimRequest {
+        with_content: true,
+        ..first_claim(id)
+    }
+}
+
+/// Workers that have their messages from Kafka ask for the contents when they claim.
+#[tokio::test(start_paused = true)]
+async fn claims_of_many_workers_at_once_hold_contents_within_the_budget() {
+    let world = World::new(1, 10_000);
+    let claims = Arc::new(Claims::default());
+    let seen = Arc::clone(&claims);
+    let hook = Arc::new(move |call: Call| seen.meets(call));
+    let (node, _) = start_with(&world, Duration::from_millis(1), hook);
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(10 * SECOND);
+    let tasks = (0..60).map(|_| large(start, MIB - 64 * 1024)).collect();
+    let tasks = register(&node.service(), tasks).await;
+    let ids: Vec<TaskId> = tasks.iter().map(|task| task.id).collect();
+    world.pass(12 * SECOND).await;
+    claims.counted.store(true, Ordering::SeqCst);
+    let workers = ids.chunks(3).map(|ids| {
+        let (service, claims, ids) = (node.service(), Arc::clone(&claims), ids.to_vec());
+        tokio::spawn(async move { claims.claim_all(&service, ids).await })
+    });
+    let workers: Vec<_> = workers.collect();
+    world.pass(SECOND).await;
+    // A content that is not kept apart needs no room, and waits for none.
+    let small = register(&node.service(), vec![callback(world.time.now())]).await;
+    let small = ClaimRequest {
+        spec: Some(Arc::clone(&small[0].spec)),
+        published: Some(world.time.now()),
+        ..full_claim(small[0].id)
+    };
+    let asked = world.time.now();
+    let answer = node.service().claim("a", vec![small]).await.remove(0);
+    assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    let waited = world.time.now().since(asked);
+    assert!(waited <= SECOND, "it waited for {waited:?}");
+    let mut told_to_come_back = 0;
+    for worker in workers {
+        told_to_come_back += worker.await.unwrap();
+    }
+    // Three quarters of the budget are for these.
+    let most = claims.most.load(Ordering::SeqCst);
+    assert!((3..=6).contains(&most), "{most} contents at once");
+    assert!(told_to_come_back > 0, "the wait is bounded");
+    node.stop(SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn contents_of_records_of_deaths_are_held_within_the_budget() {
+    let world = World::new(1, 10_000);
+    let (node, _) = start(&world, Duration::from_millis(1));
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let now = world.time.now();
+    let tasks = (0..4).map(|_| large(now, MIB - 64 * 1024)).collect();
+    let tasks = register(&service, tasks).await;
+    world.pass(SECOND).await;
+    let claims = tasks.iter().map(|task| first_claim(task.id)).collect();
+    for answer in service.claim("a", claims).await {
+        assert!(matches!(answer, ClaimAnswer::Claimed(_)), "{answer:?}");
+    }
+    // Each counts twice.
+    let mut held = Vec::new();
+    for task in &tasks[..3] {
+        let read = service.deaths().read(task.id).await.unwrap().unwrap();
+        assert!(read.1.payload.len() > MIB / 2);
+        held.push(read);
+    }
+    let last = tasks[3].id;
+    let read = service.deaths().read(last).await;
+    let read = read.map(|_| "it was read");
+    assert!(matches!(read, Err(Fault::Unavailable { .. })), "{read:?}");
+    held.pop();
+    assert!(service.deaths().read(last).await.unwrap().is_some());
     node.stop(SECOND).await;
 }
 

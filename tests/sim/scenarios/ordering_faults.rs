@@ -12,6 +12,7 @@ use tickwheel::{
     flaw::{self, Flaw},
     flow::{
         api::VisibleState,
+        panics::{self, Strike},
         tasks::asked::{Answer, AskedTask},
     },
     model::{client_id, ids::TaskId, key::OnConflict, state::Outcome, time::Millis},
@@ -400,6 +401,20 @@ async fn goes_on_behind_a_late_entry(behind_later: Duration, is_repeated: bool) 
 #[tokio::test(start_paused = true)]
 async fn a_late_entry_whose_claim_failed_holds_no_sequence() {
     goes_on_behind_a_late_entry(SECOND, false).await;
+}
+
+/// The stage that ends such registrations panics, and so does its work on the sequence.
+#[tokio::test(start_paused = true)]
+async fn a_late_entry_holds_no_sequence_though_the_reminder_panics() {
+    for work in ["held turns", "held turn"] {
+        panics::strike(Some(Strike {
+            work,
+            after: 0,
+            times: 2,
+        }));
+        goes_on_behind_a_late_entry(SECOND, false).await;
+        assert_eq!(panics::strikes_left(), 0, "{work} did not panic");
+    }
 }
 
 /// The sweep has removed the entry by then.

@@ -11,7 +11,11 @@ use std::{
 use crate::world::{World, callback, published, register};
 
 use tickwheel::{
-    flow::{node::Node, wheel::recover},
+    flow::{
+        node::Node,
+        panics::{self, Strike},
+        wheel::recover,
+    },
     model::{ids::TaskId, state::Outcome},
     store::{
         Underway,
@@ -71,14 +75,17 @@ async fn a_watch_of_leases_that_panics_goes_on_with_what_it_watched() {
 }
 
 /// A process dies with tasks handed over and not claimed, and with tasks to come. In the next process a stage
-/// that reads this state panics twice. Returns how many of the former tasks are handed over again at once,
-/// and the count of pending tasks.
-async fn after_panics_in(operation: &'static str) -> (usize, (u64, bool)) {
+/// that reads this state panics: twice in an operation, or by its name. Returns how many of the former tasks
+/// are handed over again at once, and the count of pending tasks.
+pub(super) async fn after_panics(
+    operation: Option<&'static str>,
+    strike: Option<Strike>,
+) -> (usize, (u64, bool)) {
     let world = World::on_disk(2, 10_000);
     let disk = world.disk();
     let armed = Arc::new(AtomicUsize::new(0));
     let start = |number: u64| {
-        let hook = panics_in(operation, &armed);
+        let hook = panics_in(operation.unwrap_or_default(), &armed);
         let own = Arc::clone(&disk) as Arc<dyn Underway>;
         let store = Arc::new(Faulty::of_own(own, world.time.clone(), hook));
         let publisher = world.queue.handle();
@@ -100,10 +107,15 @@ async fn after_panics_in(operation: &'static str) -> (usize, (u64, bool)) {
     recover::free_wheels(&*disk, &disk.shape(), &world.time)
         .await
         .unwrap();
-    armed.store(2, SeqCst);
+    armed.store(if operation.is_some() { 2 } else { 0 }, SeqCst);
+    panics::strike(strike);
     let node = start(2);
     world.pass(5 * SECOND).await;
-    assert_eq!(armed.load(SeqCst), 0, "{operation} did not panic");
+    assert_eq!(armed.load(SeqCst), 0, "{operation:?} did not panic");
+    let is_over = panics::strikes_left() == 0;
+    let is_lasting = strike.is_some_and(|strike| strike.times == u32::MAX);
+    assert!(is_over || is_lasting, "{strike:?} did not panic");
+    panics::strike(None);
     let again = tasks[..10].iter().filter(|task| handed_over(task.id) > 1);
     let again = again.count();
     let stats = node.service().stats().await.unwrap();
@@ -113,10 +125,10 @@ async fn after_panics_in(operation: &'static str) -> (usize, (u64, bool)) {
 
 #[tokio::test(start_paused = true)]
 async fn what_the_process_before_has_left_is_gone_through_though_that_panics() {
-    assert_eq!(after_panics_in("looks").await, (10, (7, true)));
+    assert_eq!(after_panics(Some("looks"), None).await, (10, (7, true)));
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_the_process_before_has_left_is_counted_though_that_panics() {
-    assert_eq!(after_panics_in("firsts").await, (10, (7, true)));
+    assert_eq!(after_panics(Some("firsts"), None).await, (10, (7, true)));
 }

@@ -14,6 +14,7 @@ use tickwheel::{
         service::Service,
         tasks::asked::{Answer, AskedTask},
     },
+    limits::AFTER_FINISHED_AT_ONCE,
     model::{
         family::Kin,
         ids::TaskId,
@@ -90,15 +91,24 @@ fn kin(mut task: NewTask, parent: Option<TaskId>) -> NewTask {
 /// for seconds, so the slot has been passed when the entry comes.
 async fn left(
     world: &World,
-    (slow, armed): &(Simulated, Arc<AtomicBool>),
-    (other, ahead_ms): (&Simulated, i64),
+    slow: &(Simulated, Arc<AtomicBool>),
+    ahead: (&Simulated, i64),
     task: NewTask,
 ) -> TaskId {
-    let task = named(task, 7);
-    let id = task.id.unwrap();
+    left_all(world, slow, ahead, vec![named(task, 7)]).await[0]
+}
+
+/// The same, with several tasks.
+async fn left_all(
+    world: &World,
+    (slow, armed): &(Simulated, Arc<AtomicBool>),
+    (other, ahead_ms): (&Simulated, i64),
+    tasks: Vec<AskedTask>,
+) -> Vec<TaskId> {
+    let ids = tasks.iter().filter_map(|task| task.id).collect();
     armed.store(true, SeqCst);
     let service = slow.service();
-    let asked = tokio::spawn(async move { service.register_asked(vec![task]).await });
+    let asked = tokio::spawn(async move { service.register_asked(tasks).await });
     other.time.set_wall_error_ms(ahead_ms);
     world.pass(3 * SECOND).await;
     slow.crash();
@@ -106,7 +116,7 @@ async fn left(
     assert!(!asked.is_finished(), "the node has died");
     other.time.set_wall_error_ms(0);
     world.pass(40 * SECOND).await;
-    id
+    ids
 }
 
 async fn has_succeeded(service: &Service, id: TaskId) -> bool {
@@ -133,11 +143,38 @@ async fn a_task_whose_registration_got_no_answer_is_entered_for_one_that_waits()
     assert_eq!(world.executions_of(dependency).len(), 0, "no wheel comes");
     world.pass(600 * SECOND).await;
     assert!(has_succeeded(&service, dependency).await);
-    eprintln!(
-        "{:?} {:?}",
-        world.executions_of(dependency),
-        world.time.now()
-    );
+    assert!(has_succeeded(&service, waiter).await);
+    worker.abort();
+}
+
+/// A check of a waiter finishes some registrations, so that it ends soon; its next look finishes others.
+#[tokio::test(start_paused = true)]
+async fn a_waiter_has_the_tasks_it_waits_for_finished_some_at_a_time() {
+    let world = World::new(1, 64);
+    let (other, slow) = nodes(&world).await;
+    let service = other.service();
+    let worker = world.worker(other.service(), succeeds(SECOND));
+    let start = world.time.now().after(15 * SECOND);
+    let count = AFTER_FINISHED_AT_ONCE + 8;
+    let tasks = (0..count as u64).map(|number| named(callback(start), 7 + number));
+    let all = left_all(&world, &slow, (&other, 20_000), tasks.collect()).await;
+    let waiter = register(&service, vec![waiting(world.time.now(), &all)]).await[0].id;
+    let ran = || {
+        let ran = all
+            .iter()
+            .filter(|id| !world.executions_of(**id).is_empty());
+        ran.count()
+    };
+    let mut steps = vec![0];
+    for _ in 0..600 {
+        world.pass(5 * SECOND).await;
+        if steps.last() != Some(&ran()) {
+            steps.push(ran());
+        }
+    }
+    let most = steps.windows(2).map(|pair| pair[1] - pair[0]).max();
+    assert!(most <= Some(AFTER_FINISHED_AT_ONCE), "{steps:?}");
+    assert_eq!(steps.last(), Some(&count), "{steps:?}");
     assert!(has_succeeded(&service, waiter).await);
     worker.abort();
 }

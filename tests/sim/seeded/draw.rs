@@ -3,7 +3,8 @@
 //! There are two families of seeds. Those below [`OPERATING`] have tasks only. Those from it on have fewer tasks, and scenes of
 //! the operating model beside them: ordering keys, keys, gates and all that came later. Scenes are drawn from streams of their
 //! own, and the draws of the first family do not know of them, so a seed of the first family has the plan that it always had.
-//! From [`HOSTS`] on, the tasks of some scenes are for hosts, so that callbacks share a queue.
+//! From [`HOSTS`] on, the tasks of some scenes are for hosts, so that callbacks share a queue. From [`SILENT`] on, the attempts
+//! of some tasks may be silent for minutes or an hour; all else of such a seed is as it was without that.
 
 use super::{
     chance::Chance,
@@ -34,11 +35,23 @@ pub(crate) const OPERATING: u64 = 1_000_000;
 /// The first seed of those with tasks for hosts.
 pub(crate) const HOSTS: u64 = 2_000_000;
 
+/// The first seed of those with tasks that may be silent for long.
+pub(crate) const SILENT: u64 = 5_000_000;
+
+/// The streams of silences, one for each task, begin with this number.
+const SILENCES: u64 = 3_000_000;
+
 /// Draws the plan of a seed.
 pub(crate) fn draw(seed: u64) -> Plan {
     let mut plan = draw_tasks(seed);
     if seed >= OPERATING {
         add_scenes(&mut plan);
+    }
+    if seed >= SILENT {
+        for task in &mut plan.tasks {
+            let mut chance = Chance::new(seed, SILENCES + task.number as u64);
+            workload::silences::lengthen(task, &mut chance);
+        }
     }
     plan
 }

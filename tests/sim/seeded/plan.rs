@@ -264,6 +264,12 @@ impl Plan {
             .max(self.healed())
     }
 
+    /// The longest time that an attempt of its tasks may be silent.
+    pub(crate) fn silence_max(&self) -> u64 {
+        let silences = self.tasks.iter().map(|task| task.heartbeat_timeout);
+        silences.max().unwrap_or(0)
+    }
+
     /// When the last fault is over. A node that leaves counts as a fault, too.
     pub(crate) fn healed(&self) -> u64 {
         let left = self.nodes.iter().filter_map(|node| node.leaves);

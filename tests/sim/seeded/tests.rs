@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, path::PathBuf, time::Duration};
 use tickwheel::flaw::Flaw;
 
 use super::{
-    draw::{HOSTS, OPERATING, draw},
+    draw::{HOSTS, OPERATING, SILENT, draw},
     flaws,
     many::{self, Task},
     run::run,
@@ -134,6 +134,36 @@ fn seeds_with_tasks_for_hosts_break_nothing() {
         state: None,
         progress: false,
     });
+}
+
+/// Those with attempts that may be silent for long.
+#[test]
+fn seeds_with_long_silences_break_nothing() {
+    if setting::<u64>("SEEDS").is_some() {
+        return;
+    }
+    run_seeds(&Task {
+        from: SILENT,
+        seeds: OPERATING_SEEDS,
+        jobs: cores(),
+        limit: None,
+        state: None,
+        progress: false,
+    });
+}
+
+#[test]
+fn some_attempts_may_be_silent_for_an_hour() {
+    let tasks = |seeds: std::ops::Range<u64>| seeds.flat_map(|seed| draw(seed).tasks);
+    let longest = |seeds| tasks(seeds).map(|task| task.heartbeat_timeout).max();
+    assert_eq!(longest(SILENT - 100..SILENT), Some(10_000));
+    assert_eq!(longest(SILENT..SILENT + 100), Some(3_600_000));
+    let long = tasks(SILENT..SILENT + 100).filter(|task| task.heartbeat_timeout > 10_000);
+    let (long, all) = (long.count(), tasks(SILENT..SILENT + 100).count());
+    assert!(
+        (all / 16..=all / 6).contains(&long),
+        "{long} tasks of {all}"
+    );
 }
 
 #[test]

@@ -26,6 +26,7 @@ mod retries;
 mod runs;
 pub(crate) mod scenes;
 mod schedules;
+pub(crate) mod silences;
 mod trees;
 
 use crate::seeded::{
