@@ -71,8 +71,11 @@ pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<Problem> {
 /// `_PROTO`, `_PORT` or `_ADDR` behind it. Kubernetes and Docker do
 /// (<https://kubernetes.io/docs/concepts/services-networking/service/#environment-variables>).
 fn is_of_platform(name: &str, all: &[String]) -> bool {
-    if let Some((_, rest)) = name.rsplit_once("_SERVICE_") {
-        return rest == "HOST" || rest == "PORT" || rest.starts_with("PORT_");
+    let of_service = |rest: &str| rest == "HOST" || rest == "PORT" || rest.starts_with("PORT_");
+    if let Some((_, rest)) = name.rsplit_once("_SERVICE_")
+        && of_service(rest)
+    {
+        return true;
     }
     let ends = ["_PROTO", "_PORT", "_ADDR"];
     let end = ends.iter().find_map(|end| name.strip_suffix(end));
@@ -120,6 +123,9 @@ mod tests {
             "TICKWHEEL_NODES_SERVICE_HOST",
             "TICKWHEEL_NODES_PORT",
             "TICKWHEEL_NODES_PORT_53_UDP",
+            "TICKWHEEL_SERVICE_API_SERVICE_HOST",
+            "TICKWHEEL_SERVICE_API_PORT",
+            "TICKWHEEL_SERVICE_API_PORT_7420_TCP_ADDR",
         ];
         assert_eq!(said_of(&of_platforms), [""; 0]);
         for mistyped in [

@@ -40,12 +40,6 @@ pub enum Fault {
         /// When trying again makes sense.
         retry_after: Duration,
     },
-    /// A row in the store cannot be understood; the request had no effect, or may be repeated safely. Only a person can mend it.
-    #[error("{reason}")]
-    Damaged {
-        /// Which row, and what is wrong with it.
-        reason: String,
-    },
     /// The store has no room for new tasks; those that it has fire on time. The request had no effect.
     #[error("{reason}")]
     Full {

@@ -176,8 +176,8 @@ impl From<store::Error> for Fault {
                 reason,
                 retry_after: Duration::from_secs(30),
             },
-            store::Error::Corrupt { .. } => Self::Damaged { reason },
             store::Error::Unavailable { .. }
+            | store::Error::Corrupt { .. }
             | store::Error::Newer { .. }
             | store::Error::Unsuitable { .. } => Self::Unavailable {
                 reason,

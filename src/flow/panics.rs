@@ -1,7 +1,7 @@
 //! A panic costs the piece of work that it came from, and nothing beside it.
 //!
 //! A stage that panics is started anew ([`super::wheel::stages`]), and then what it holds besides is gone, and comes again with a
-//! look, minutes later. So pieces of work that lie beside each other in one stage are caught one by one ([`caught`]): such a
+//! look, minutes later. So pieces of work that lie beside each other in one stage are caught one by one (`caught`): such a
 //! panic is a fault like others, which the stage knows how to repeat.
 //!
 //! In a debug build a test makes stages and pieces panic, by their names, on its own thread.

@@ -11,8 +11,6 @@ use crate::{
 
 /// An upgrade takes minutes.
 const UPGRADING_RETRY_AFTER: Duration = Duration::from_secs(10);
-/// A person mends it, or a replica that another read comes to is whole.
-const DAMAGED_RETRY_AFTER: Duration = Duration::from_secs(1);
 
 impl From<Fault> for Error {
     fn from(fault: Fault) -> Self {
@@ -20,10 +18,6 @@ impl From<Fault> for Error {
         match fault {
             Fault::Unavailable { retry_after, .. } => Self {
                 retry_after: Some(retry_after),
-                ..Self::new(Code::Unavailable, detail)
-            },
-            Fault::Damaged { .. } => Self {
-                retry_after: Some(DAMAGED_RETRY_AFTER),
                 ..Self::new(Code::Unavailable, detail)
             },
             Fault::Full { retry_after, .. } => Self {

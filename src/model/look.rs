@@ -54,6 +54,12 @@ impl Grid {
         self.at(now.after(self.step / 2))
     }
 
+    /// Returns the first point from half a step after `now` on, or from `wait` after it if that is sooner.
+    #[must_use]
+    pub fn soon_after(&self, now: Millis, wait: Duration) -> Millis {
+        self.at(now.after(wait.min(self.step / 2)))
+    }
+
     /// Returns the next point for a task that was published and has waited for a worker for `waited`.
     ///
     /// The interval grows with the wait, up to [`INTERVAL_MAX`] or one step. So a backlog without workers is

@@ -459,6 +459,16 @@ fn looked_at_until(id: TaskId, at: Millis) -> Millis {
     at.after(id.look_step().duration().max(look::INTERVAL_MAX) * 3)
 }
 
+/// Tells whether a look at a task that has ended may be the last one that finds its row: another comes a step later, and the row
+/// may expire a day before that by the clock of another node.
+#[must_use]
+pub fn is_last_look(row: &TaskRow, now: Millis) -> bool {
+    let looked_at = row.detail.start.max(row.last).max(row.id.first_start());
+    let end = row.detail.end_time.unwrap_or(looked_at).max(looked_at);
+    let next = now.after(row.id.look_step().duration());
+    next >= end.after(TERMINAL_TTL_MIN.saturating_sub(Duration::from_secs(24 * 3600)))
+}
+
 /// How long the row lives from now on: none, unless it is terminal and a store can keep that time.
 fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
     let ahead = now.until(row.detail.start.max(row.last).max(row.id.first_start()));

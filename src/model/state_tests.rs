@@ -473,3 +473,21 @@ fn a_claim_comes_too_late_behind_another_and_behind_the_end() {
         );
     }
 }
+
+/// The row lives for seven days behind the time up to which looks were written; a day is left for clocks.
+#[test]
+fn the_last_look_of_an_ended_task_lies_a_step_before_its_row_may_expire() {
+    let mut row = row(State::Cancelled, &Arc::new(spec()));
+    let end = row.detail.start.after(Duration::from_secs(3600));
+    row.detail.end_time = Some(end);
+    row.last = end;
+    let step = row.id.look_step().duration();
+    let last = end
+        .after(TERMINAL_TTL_MIN - Duration::from_secs(24 * 3600))
+        .before(step);
+    assert!(!is_last_look(&row, last.before(Duration::from_millis(1))));
+    assert!(is_last_look(&row, last));
+    // It was cancelled long before its start.
+    row.last = end.after(TERMINAL_TTL_MIN);
+    assert!(!is_last_look(&row, last));
+}

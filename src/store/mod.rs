@@ -277,11 +277,11 @@ pub trait WheelStore: Send + Sync {
     ) -> Vec<Result<(), Error>>;
     /// Reads contents.
     async fn bodies(&self, ids: &[TaskId]) -> Result<Vec<Option<Content>>, Error>;
-    /// Reads contents, each with an outcome of its own. One that cannot be understood fails alone.
+    /// Reads contents, each with an outcome of its own. One that cannot be understood, in two reads, fails alone.
     async fn bodies_each(&self, ids: &[TaskId]) -> Vec<Result<Option<Content>, Error>> {
         match self.bodies(ids).await {
             Ok(found) => found.into_iter().map(Ok).collect(),
-            Err(error) if ids.len() > 1 && error.is_of_a_row() => {
+            Err(error) if error.is_of_a_row() => {
                 let each = ids.iter().map(|id| async move {
                     let read = self.bodies(std::slice::from_ref(id)).await;
                     read.map(|found| found.into_iter().next().flatten())

@@ -192,7 +192,7 @@ pub const METRICS: &[Metric] = &[
     counter(
         "tickwheel_stage_restarts_total",
         &["stage"],
-        "Stages that failed by a defect of the program and were started again; report what the log says.",
+        "Stages, and pieces of work in them (a job, a sequence, a tree, a waiter, a schedule), that failed by a defect of the program and were started again; report what the log says.",
     ),
     gauge(
         "tickwheel_polls_waiting",

@@ -138,31 +138,13 @@ impl Looker {
             .await;
         let ends = looks.iter().zip(&decisions).zip(known.rows);
         let ends = ends.map(|((look, decision), row)| self.end_one(look, decision, row, now));
-        for (index, ended) in join_all(ends).await.into_iter().enumerate() {
-            if let (Some(ended), Some(result)) = (ended, results.get_mut(index)) {
-                *result = self.past_damage(looks, &decisions, index, ended).await;
+        for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
+            // A look whose successor was not written has to come again, whatever else was done.
+            if let (Ok(()), Some(ended)) = (&result, ended) {
+                *result = ended;
             }
         }
         results
-    }
-
-    /// Has a look pass whose steps met a row that cannot be understood, or the hand of its wheel would stand until a person
-    /// mends that. A look that has a successor comes again; any other is set aside.
-    async fn past_damage(
-        &self,
-        looks: &[&Entry],
-        decisions: &[Decision],
-        index: usize,
-        ended: Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        let (Err(Fault::Damaged { reason }), Some(look)) = (&ended, looks.get(index)) else {
-            return ended;
-        };
-        if matches!(decisions.get(index), Some(Decision::LookAgain { .. })) {
-            tracing::error!(task = %look.key.id, reason, "a look met what cannot be understood; the next one tries again");
-            return Ok(());
-        }
-        set_aside::damaged(&self.ctx, look, reason).await
     }
 
     /// Does what a decision asks for beside successors and publications, if anything.
@@ -176,7 +158,10 @@ impl Looker {
         metrics::counter!("tickwheel_looks_total", "decision" => name(decision)).increment(1);
         match (decision, row) {
             (Decision::End { event }, row) => Some(self.end(look, row, event.clone(), now).await),
-            (Decision::EndSteps, Some(row)) => Some(self.keys.end_steps(&self.placer, &row).await),
+            (Decision::EndSteps, Some(row)) => {
+                let ended = self.keys.end_steps(&self.placer, &row).await;
+                Some(self.given_up(look, &row, now, ended).await)
+            }
             (Decision::LookAgain { .. }, row) if awaits(look, row.as_ref()) => {
                 Some(waiter::ask(&self.ctx, &self.mover, look, row.as_ref()).await)
             }
@@ -187,6 +172,23 @@ impl Looker {
             }
             (Decision::EndSteps, None)
             | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => None,
+        }
+    }
+
+    /// Sets the look of a task aside whose end steps still fail shortly before its row expires: a later look would find a task
+    /// that has never run.
+    async fn given_up(
+        &self,
+        look: &Entry,
+        row: &TaskRow,
+        now: Millis,
+        ended: Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        match ended {
+            Err(fault) if state::is_last_look(row, now) => {
+                set_aside::end_steps(&self.ctx, look, &fault).await
+            }
+            ended => ended,
         }
     }
 

@@ -27,18 +27,19 @@ pub(in crate::flow) async fn unreadable_row(
     Ok(())
 }
 
-/// Sets aside a look whose steps met a row of another kind that cannot be understood.
+/// Sets aside the look of a task that has ended, and whose end steps have failed for days.
 ///
 /// # Errors
 /// When the store is away; repeating it is safe.
-pub(in crate::flow) async fn damaged(
+pub(in crate::flow) async fn end_steps(
     ctx: &Context,
     look: &Entry,
-    reason: &str,
+    fault: &Fault,
 ) -> Result<(), Fault> {
-    tracing::error!(task = %look.key.id, reason, "set a look aside that met what cannot be understood");
-    park(ctx, look, reason.to_owned()).await?;
-    metrics::counter!("tickwheel_parked_total", "reason" => "unreadable").increment(1);
+    let reason = format!("the steps at its end have failed for days: {fault}");
+    tracing::error!(task = %look.key.id, reason, "set a task aside that has ended");
+    park(ctx, look, reason).await?;
+    metrics::counter!("tickwheel_parked_total", "reason" => "end_steps").increment(1);
     Ok(())
 }
 

@@ -1,7 +1,7 @@
 //! The entry rooms write entries for every stage that puts a task into a wheel, so that no task is lost.
 //!
 //! [`entry_writer`] writes an entry and proves by the clock that its slot was still open. [`watermarks`] shares the reads of
-//! that clock among callers. [`content`] reads contents that are kept apart.
+//! that clock among callers. `content` reads contents that are kept apart.
 //! [`leftovers`] keeps the old places of cancelled and moved tasks out of the counts and the queue.
 
 pub(in crate::flow) mod content;

@@ -132,6 +132,8 @@ impl Reminder {
         let is_own = |member: &Member| member.rank.id == holder.id;
         let mut members = page.members.iter();
         let ends_here = page.next.is_none() || !page.members.iter().all(is_own);
-        Ok(!ends_here || members.any(|member| is_own(member) && member.sure))
+        // The place that cannot be understood may be its own.
+        let is_sure = page.is_damaged || members.any(|member| is_own(member) && member.sure);
+        Ok(!ends_here || is_sure)
     }
 }

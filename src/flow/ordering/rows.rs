@@ -17,7 +17,7 @@ use crate::{
         members_partition,
     },
     store::{
-        Freshness, Swapped,
+        self, Freshness, Swapped,
         index::{IndexKind, IndexPut, IndexRange, IndexRemoval, IndexRow, Partition, Place},
     },
 };
@@ -42,6 +42,8 @@ pub(super) enum Written {
 #[derive(Debug)]
 pub(super) struct Page {
     pub(super) members: Vec<Member>,
+    /// A place on it could not be understood.
+    pub(super) is_damaged: bool,
     /// The sort key behind which there may be more.
     pub(super) next: Option<Bytes>,
 }
@@ -53,7 +55,7 @@ pub(super) async fn read(
     freshness: Freshness,
 ) -> Result<Read, Fault> {
     let record = ctx.store.record(&name(sequence)?, freshness).await?;
-    Ok(of_record(sequence, record))
+    of_record(record)
 }
 
 /// Writes a turn in place of what was read.
@@ -80,7 +82,7 @@ pub(super) async fn write(
     };
     match ctx.store.put_if(&change).await? {
         Swapped::Applied => Ok(done()),
-        Swapped::Conflict(there) => Ok(Written::Lost(of_record(sequence, there))),
+        Swapped::Conflict(there) => Ok(Written::Lost(of_record(there)?)),
         // A serial read settles what is in flight.
         Swapped::Unknown => {
             let there = read(ctx, sequence, Freshness::Serial).await?;
@@ -176,8 +178,11 @@ pub(super) async fn members_behind(
             None
         }
     };
+    let rows = page.rows.len();
+    let members: Vec<Member> = page.rows.into_iter().filter_map(member).collect();
     Ok(Page {
-        members: page.rows.into_iter().filter_map(member).collect(),
+        is_damaged: members.len() < rows,
+        members,
         next: page.next,
     })
 }
@@ -202,16 +207,15 @@ pub(super) async fn task(ctx: &Context, id: TaskId) -> Result<Option<TaskRow>, F
     Ok(rows.into_iter().next().flatten())
 }
 
-/// A turn that cannot be understood is as one that nothing is known of: the rows of the members tell who has it.
-fn of_record(sequence: &Sequence, record: Option<Record>) -> Read {
+/// A turn that cannot be understood stops its sequence: the task that has it may be running.
+fn of_record(record: Option<Record>) -> Result<Read, Fault> {
     let value = record.as_ref().and_then(|record| record.value.clone());
     let turn = value.map_or(Ok(Turn::UNKNOWN), decode_turn);
-    let turn = turn.unwrap_or_else(|cause| {
-        let key = sequence.key.as_str();
-        tracing::error!(key, %cause, "the turn of a sequence is damaged, and found anew");
-        Turn::UNKNOWN
-    });
-    Read { turn, record }
+    let turn = turn.map_err(|cause| store::Error::Corrupt {
+        operation: "read the turn of a sequence",
+        reason: cause.to_string(),
+    })?;
+    Ok(Read { turn, record })
 }
 
 /// Returns the name of the record of a turn. The name of a callback has no slash, so no two sequences share one.

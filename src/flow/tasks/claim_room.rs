@@ -5,7 +5,10 @@
 //! Few are read at once, because the size in a message is only what its sender claims: one that turns out larger is dropped
 //! unless the call has memory for it.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
 
 use tokio::sync::{Semaphore, SemaphorePermit};
 
@@ -45,8 +48,15 @@ impl Memory {
         ctx: &Context,
         requests: impl Iterator<Item = &ClaimRequest>,
     ) -> Self {
-        let most = limits::POLL_BYTES_MAX;
-        let bytes = requests.fold(0, |sum, request| most.min(sum + bytes_to_read(request)));
+        let (mut bytes, mut unknown) = (0, 0);
+        for request in requests.filter(|request| request.with_content) {
+            match &request.spec {
+                Some(spec) => bytes += bytes_to_read(spec),
+                // Its content may be as large as any, and most have none. The first that is read has room, others come later.
+                None => unknown = limits::CONTENT_BYTES_MAX,
+            }
+        }
+        let bytes = (bytes + unknown).min(limits::POLL_BYTES_MAX);
         if bytes == 0 {
             return Self {
                 bytes,
@@ -68,16 +78,10 @@ impl Memory {
     }
 }
 
-/// Returns how many bytes a call reads for a message. Without the message its content may be as large as any.
-fn bytes_to_read(request: &ClaimRequest) -> usize {
-    if !request.with_content {
-        return 0;
-    }
-    let largest = limits::CONTENT_BYTES_MAX;
-    request.spec.as_ref().map_or(largest, |spec| {
-        let apart = schema::without_large_content(spec).bytes_apart();
-        apart.map_or(0, bytes_apart)
-    })
+/// Returns how many bytes a call reads for a task.
+fn bytes_to_read(spec: &Arc<Spec>) -> usize {
+    let apart = schema::without_large_content(spec).bytes_apart();
+    apart.map_or(0, bytes_apart)
 }
 
 fn bytes_apart(bytes: u64) -> usize {

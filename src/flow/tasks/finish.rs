@@ -63,9 +63,11 @@ async fn steps_telling(ctx: &Context, row: &TaskRow, tells: bool) -> Result<(), 
     if row.waits_for_children() {
         return Box::pin(run_steps(ctx, row, ctx.now())).await;
     }
+    let mut left = Ok(());
     if row.detail.spec.ordering_key.is_some() {
-        // Apart, so that the step of other tasks is as small as it can be.
-        Box::pin(leave::ended(ctx, row)).await?;
+        // Apart, so that the step of other tasks is as small as it can be. Rows of other tasks may fail it, and they keep no step
+        // of this one from being done.
+        left = Box::pin(leave::ended(ctx, row)).await;
     }
     if row.detail.erased {
         // No reader is shown it any more. A repeated step removes nothing.
@@ -86,13 +88,15 @@ async fn steps_telling(ctx: &Context, row: &TaskRow, tells: bool) -> Result<(), 
     let kept = dead_letter::kept(row).max(TERMINAL_TTL_MIN);
     keep_content(ctx, row.id, &row.detail.spec, Some(kept)).await?;
     if row.detail.spec.kin.is_some() {
-        return Box::pin(kin_steps(ctx, row)).await;
+        Box::pin(kin_steps(ctx, row)).await?;
+        return left;
     }
     if tells {
         dead_letter_topic::file(ctx, row).await?;
         ends::tell(ctx, row).await?;
     }
-    joins_ended::step(ctx, row).await
+    joins_ended::step(ctx, row).await?;
+    left
 }
 
 /// Does the end steps of the own run of a task whose tree goes on. The end of its life in the store waits for the tree. `due` is
@@ -108,14 +112,16 @@ pub(in crate::flow) async fn run_steps(
 ) -> Result<(), Fault> {
     let end = row.detail.end_time;
     let repeated = family::run_steps_repeated(row.id);
+    let mut left = Ok(());
     if may_be_told(ctx, end) && end.is_none_or(|end| due.since(end) < repeated) {
-        leave::ended(ctx, row).await?;
+        left = leave::ended(ctx, row).await;
         filing::file(ctx, row).await?;
         dead_letter_topic::file(ctx, row).await?;
         ends::tell(ctx, row).await?;
     }
     follow_ups::join(ctx, row).await?;
-    family_ended::step(ctx, row).await
+    family_ended::step(ctx, row).await?;
+    left
 }
 
 /// Does what only the end of a task of a tree asks for.

@@ -208,11 +208,16 @@ impl Settler {
             self.retrying.note(row.id, callback, row.next, now);
         }
         self.put_retry(row).await?;
+        self.lets_go(row).await;
+        Ok(SettleAnswer::Ok)
+    }
+
+    /// Lets the sequence of a task go on that waits for its next attempt, if it does so meanwhile.
+    async fn lets_go(&self, row: &TaskRow) {
         if row.detail.spec.ordering_key.is_some() {
             // Apart, so that the report of other tasks is as small as it can be.
             Box::pin(leave::lets_go(&self.ctx, row)).await;
         }
-        Ok(SettleAnswer::Ok)
     }
 
     /// Answers a report that had no effect: it is repeated, or its attempt does not live.
@@ -229,6 +234,7 @@ impl Settler {
         // The first report may have ended between its two writes.
         if repeated.state == State::Retrying {
             self.put_retry(repeated).await?;
+            self.lets_go(repeated).await;
         }
         if repeated.state.is_terminal() && self.is_ended_lately(repeated) {
             self.end_steps(repeated).await;

@@ -148,7 +148,7 @@ impl Publisher {
         let (now, shape) = (self.ctx.now(), self.ctx.shape());
         let later = |held: &Held| {
             let Entry { key, .. } = held.entry;
-            let due = Grid::of(key.id, shape).one_step_after(now);
+            let due = Grid::of(key.id, shape).soon_after(now, LOOK_PATIENCE);
             Entry {
                 key: Key { due, ..key },
                 written: self.ctx.time.stamp(),
@@ -156,10 +156,13 @@ impl Publisher {
             }
         };
         let looks = late.iter().map(later).collect();
-        for (held, placed) in late.into_iter().zip(self.placer.place(looks).await) {
-            match placed {
-                Ok(_) => done.push(held.number),
-                Err(_) => again.push(held),
+        for (mut held, placed) in late.into_iter().zip(self.placer.place(looks).await) {
+            if placed.is_ok() {
+                done.push(held.number);
+            } else {
+                // The write may take effect all the same, so it is not repeated at once.
+                held.failing_since = Some(self.ctx.time.moment());
+                again.push(held);
             }
         }
     }

@@ -18,7 +18,6 @@ use tickwheel::{
     model::{
         ids::TaskId,
         ordering::Sequence,
-        record::{Change, Kind, Mark, Name},
         state::Outcome,
         task::{Body, Content},
         time::Millis,
@@ -27,10 +26,8 @@ use tickwheel::{
     },
     schema::members_partition,
     store::{
-        Freshness, Swapped,
         faulty::{Call, Fate},
         index::{IndexKind, IndexPut, IndexStore as _, Partition, Place},
-        records::RecordStore as _,
     },
 };
 
@@ -112,7 +109,7 @@ fn ordered(start: Millis) -> NewTask {
 
 /// The end of a task asks for the next one of its sequence.
 #[tokio::test(start_paused = true)]
-async fn damaged_rows_of_a_sequence_stop_neither_it_nor_its_wheel() {
+async fn damaged_places_of_a_sequence_stop_neither_it_nor_its_wheel() {
     let world = World::new(1, 1000);
     let node = world.node(1);
     let service = node.service();
@@ -130,16 +127,6 @@ async fn damaged_rows_of_a_sequence_stop_neither_it_nor_its_wheel() {
         let put = IndexPut::new(place, Bytes::from_static(b"\xff"), world.time.stamp()).unwrap();
         world.store.put_index(&[put]).await.remove(0).unwrap();
     }
-    let name = Name::new(Kind::Turn, "work/a").unwrap();
-    let there = world.store.record(&name, Freshness::Quorum).await.unwrap();
-    let mark = Mark {
-        nonce: world.time.random_uuid(),
-        stamp: world.time.stamp(),
-    };
-    let value = Bytes::from_static(b"\xff");
-    let spoiled = Change::put(name, there.as_ref(), value, None, mark).unwrap();
-    let swapped = world.store.swap_record(&spoiled).await.unwrap();
-    assert!(matches!(swapped, Swapped::Applied), "{swapped:?}");
     let worker = world.worker(node.service(), succeeds(SECOND / 10));
     world.pass(120 * SECOND).await;
     let mut began = Vec::new();
@@ -149,6 +136,36 @@ async fn damaged_rows_of_a_sequence_stop_neither_it_nor_its_wheel() {
     }
     assert!(began.is_sorted(), "{began:?}");
     assert!(fired(&world) > world.time.now().before(10 * SECOND));
+    worker.abort();
+}
+
+/// The end of a task asks for the rows of those that come behind it in its sequence.
+#[tokio::test(start_paused = true)]
+async fn the_row_of_another_task_keeps_no_step_of_an_end_from_being_done() {
+    let world = World::new(1, 1000);
+    let node = world.node(1);
+    let service = node.service();
+    world.pass(3 * SECOND).await;
+    let start = world.time.now().after(5 * SECOND);
+    let mut first = ordered(start);
+    first.draft.max_attempts = Some(1);
+    let tasks = register(&service, vec![first, ordered(start)]).await;
+    let fails = |_: TaskId, _: u32| {
+        let error = "no".to_owned();
+        (10 * SECOND, Some(Outcome::Failed { error }))
+    };
+    let worker = world.worker(node.service(), Arc::new(fails));
+    world.pass(10 * SECOND).await;
+    world.store.spoil_row(tasks[1].id);
+    world.pass(10 * SECOND).await;
+    let wanted = Filter {
+        state: Some(VisibleState::Failed),
+        callback: Some("work".to_owned()),
+        ..Filter::default()
+    };
+    let failed = service.list(&wanted, None, 10).await.unwrap().tasks;
+    let ids: Vec<TaskId> = failed.iter().map(|task| task.id).collect();
+    assert_eq!(ids, [tasks[0].id]);
     worker.abort();
 }
 
