@@ -10,6 +10,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use futures_util::FutureExt as _;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::{
@@ -48,25 +49,32 @@ impl Memory {
         ctx: &Context,
         requests: impl Iterator<Item = &ClaimRequest>,
     ) -> Self {
-        let (mut bytes, mut unknown) = (0, 0);
+        let (mut known, mut unknown) = (0, 0);
         for request in requests.filter(|request| request.with_content) {
             match &request.spec {
-                Some(spec) => bytes += bytes_to_read(spec),
-                // Its content may be as large as any, and most have none. The first that is read has room, others come later.
-                None => unknown = limits::CONTENT_BYTES_MAX,
+                Some(spec) => known += bytes_to_read(spec),
+                // Its content may be as large as any, and most have none that is kept apart.
+                None => unknown += limits::CONTENT_BYTES_MAX,
             }
         }
-        let bytes = (bytes + unknown).min(limits::POLL_BYTES_MAX);
-        if bytes == 0 {
-            return Self {
-                bytes,
-                _portion: None,
-            };
+        let most = |bytes: usize| bytes.min(limits::POLL_BYTES_MAX);
+        let all = most(known + unknown);
+        if all == 0 {
+            return Self::of(0, None);
         }
-        let taken = ctx.contents.take(bytes as u64);
+        if let Some(portion) = ctx.contents.take(all as u64).now_or_never() {
+            return Self::of(all, Some(portion));
+        }
+        // The first content that is read has room then, and others come with a later call.
+        let least = most(known + unknown.min(limits::CONTENT_BYTES_MAX));
+        let taken = ctx.contents.take(least as u64);
         let portion = ctx.time.within(limits::CONTENTS_WAIT_MAX, taken).await;
+        Self::of(if portion.is_some() { least } else { 0 }, portion)
+    }
+
+    const fn of(bytes: usize, portion: Option<Portion>) -> Self {
         Self {
-            bytes: if portion.is_some() { bytes } else { 0 },
+            bytes,
             _portion: portion,
         }
     }
