@@ -230,6 +230,16 @@ fn a_job_that_leaves_tasks_behind_is_found() {
     };
     breaks(&[], &with(early.ran(49_000, 49_010), "completed"));
     breaks(&["I20"], &with(cancelled(), "failed"));
+    // By a clock that is 30 s ahead it had begun before the job, or had not.
+    for (start, broken) in [(70_000, &[][..]), (79_000, &["I20"])] {
+        let batch = Forged { start, ..batch };
+        let mut lines = with(batch.ran(start + 10, start + 20), "completed");
+        // Both were there before the job.
+        (lines[0]["t"], lines[1]["t"]) = (json!(45_000), json!(46_000));
+        lines.push(json!({"what": "offset", "who": "node-1", "ms": 30_000, "t": 40_000}));
+        lines.push(json!({"what": "offset", "who": "node-1", "ms": 0, "t": 60_000}));
+        breaks(broken, &lines);
+    }
 }
 
 #[test]

@@ -48,7 +48,10 @@ pub(super) fn cancelled_by_job(history: &History) -> Vec<String> {
         let pieces = groups.get(group.as_str()).into_iter().flatten();
         let tasks = pieces.flat_map(|piece| history.tasks_of(piece));
         let in_time = tasks.filter(|task| task.registered.is_some_and(|at| at < job.asked));
-        for task in in_time.filter(|_| state == "completed") {
+        // By a clock that is ahead a task had begun before the job, which leaves it to its look then.
+        let ahead = history.ahead_ms(*told);
+        let waited = |task: &&Task| ahead == 0 || task.start > told + ahead;
+        for task in in_time.filter(|_| state == "completed").filter(waited) {
             let has_ended = task.state() == "cancelled" || !task.runs.is_empty();
             if !has_ended || begins(task, *told, i64::MAX) {
                 found.push(format!(

@@ -78,7 +78,8 @@ fn start_at(registered: &Registered, story: &Story, claim: &Claimed) -> i64 {
         start = match call.told {
             Told::Rescheduled(told) if call.answered <= claim.asked => told,
             Told::TooLate | Told::NotFound => start,
-            Told::Rescheduled(told) => start.min(told),
+            // A try before the one that was answered may have moved it, to now by the clock of another node.
+            Told::Rescheduled(told) => start.min(told).min(to),
             _ => start.min(to),
         };
     }

@@ -89,9 +89,16 @@ fn lost(
     }
     let near = NEAR_MS + ended.plan.clock_error_max().cast_signed();
     let orders = ended.orders(scene);
-    // From the first change on only the times before it are certain.
+    // From the first change on only the times before it are certain. Those that are missed go with a deletion that comes before
+    // the service has made up for them.
     let stops = |order: &&Ordered| matches!(order.step, Step::Pause | Step::Delete);
-    let until = orders.iter().find(stops).map(|order| order.asked - near);
+    let changed = orders.iter().find(stops).map(|order| order.asked);
+    let until = changed.map(|asked| {
+        let faults = ended.plan.faults.iter();
+        let lasted = faults.filter(|fault| fault.ends().cast_signed() + near > asked);
+        let began = lasted.map(|fault| fault.at.cast_signed());
+        began.min().unwrap_or(asked).min(asked) - near
+    });
     let limit = i64::try_from(schedule.limit).unwrap_or(0);
     let times = (1..=limit).map(|number| anchor + number * schedule.every.cast_signed());
     for time in times.filter(|time| until.is_none_or(|until| *time < until)) {
