@@ -18,10 +18,11 @@ use crate::{
         api::{ClaimRequest, Fault},
         budget::Portion,
         context::Context,
+        entries::content,
     },
     limits,
     model::task::{Content, Spec},
-    schema, store,
+    schema,
 };
 
 /// Contents that one call reads at once: together as large as its answer may be.
@@ -170,14 +171,8 @@ impl<'a> Room<'a> {
         request: &ClaimRequest,
         expected: usize,
     ) -> Result<Held, Fault> {
-        let read = match ctx.store.bodies(&[request.id]).await {
-            // It concerns its own task alone: the poll goes on with the messages of others.
-            Err(error @ store::Error::Corrupt { .. }) => {
-                tracing::error!(task = %request.id, %error, "the content of a due task is damaged");
-                None
-            }
-            read => read?.into_iter().next().flatten(),
-        };
+        // A damaged one concerns its own task alone: the poll goes on with the messages of others.
+        let read = content::read(ctx, request.id).await?;
         let Some(content) = read else {
             return Ok(Held::Content(None));
         };

@@ -104,52 +104,37 @@ fn seeds_break_nothing() {
     });
 }
 
-/// The second family, unless SEEDS names others.
-#[test]
-fn seeds_of_the_operating_model_break_nothing() {
+/// Runs some seeds of a family, unless SEEDS names others.
+fn run_family(from: u64) {
     if setting::<u64>("SEEDS").is_some() {
         return;
     }
     run_seeds(&Task {
-        from: OPERATING,
+        from,
         seeds: OPERATING_SEEDS,
         jobs: cores(),
         limit: None,
         state: None,
         progress: false,
     });
+}
+
+/// The second family.
+#[test]
+fn seeds_of_the_operating_model_break_nothing() {
+    run_family(OPERATING);
 }
 
 /// Those with tasks for hosts.
 #[test]
 fn seeds_with_tasks_for_hosts_break_nothing() {
-    if setting::<u64>("SEEDS").is_some() {
-        return;
-    }
-    run_seeds(&Task {
-        from: HOSTS,
-        seeds: OPERATING_SEEDS,
-        jobs: cores(),
-        limit: None,
-        state: None,
-        progress: false,
-    });
+    run_family(HOSTS);
 }
 
 /// Those with attempts that may be silent for long.
 #[test]
 fn seeds_with_long_silences_break_nothing() {
-    if setting::<u64>("SEEDS").is_some() {
-        return;
-    }
-    run_seeds(&Task {
-        from: SILENT,
-        seeds: OPERATING_SEEDS,
-        jobs: cores(),
-        limit: None,
-        state: None,
-        progress: false,
-    });
+    run_family(SILENT);
 }
 
 #[test]
