@@ -1,53 +1,54 @@
-# What people and CI call. `make test` is the gate and all tests that are quick; `make test-all` adds those that wait, kill or
+# What people and CI call. `make test` is the gate with all tests that are quick; `make test-all` adds those that wait, kill or
 # search. A test of the second kind is marked `#[ignore]` with the reason, or lies in a program that `cargo test` leaves out.
 # Real servers are started by tests/stack/stack from their Maven artifacts: Java 17 and Maven are all they need.
 
 CARGO ?= cargo
 STACK := tests/stack/stack
+TOOL := tests/python_tools tests/tools.txt
 # Programs of tests that `cargo test` leaves out: they need servers, or kill them. Every build is of the whole workspace: with
 # fewer members cargo picks other features of a dependency, and builds what lies on top of it once more.
 ASKED := --workspace --test servers --test fault --test drill
+# All other tests. Those of `integration` wait more than they compute, so more of them run at once.
+COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
+WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-# Tools that are not part of Rust. The gate runs them where they are installed, and says what it has left out (decision 61).
-DENIED := bans licenses sources
+.PHONY: texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
 
-.PHONY: check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
-
-check: ## format, lint, tidy, licences, spelling: the quick part of the gate
+texts: ## format, house rules, spelling: what needs no build of the service
 	$(CARGO) fmt --all --check
-	$(CARGO) clippy --all-targets $(ASKED) --quiet -- -D warnings
 	$(CARGO) test -p tickwheel-tidy --quiet
-	@if $(CARGO) deny --version >/dev/null 2>&1; then $(CARGO) deny --log-level error check $(DENIED); \
-		else echo "licences are not checked: cargo install --locked cargo-deny"; fi
-	@if command -v typos >/dev/null; then typos; \
-		else echo "spelling is not checked: cargo install --locked typos-cli, or pip install typos"; fi
+	$(TOOL) typos
 
-test: check ## the gate, the documentation and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
-	RUSTDOCFLAGS="-D warnings --cfg tickwheel_rooms" $(CARGO) doc --workspace --no-deps --quiet
+check: texts ## the quick part of the gate: texts, and lints
+	$(CARGO) clippy --all-targets $(ASKED) --quiet -- -D warnings
+
+# The tests are compiled and linted in one pass, and the pages are written from the same libraries: no dependency is checked
+# first and then built, and the library is compiled twice instead of four times (decision 128). The artefacts lie beside those of
+# a plain `cargo test`.
+test test-all test-cassandra-4: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/tests/linted
+test test-all test-cassandra-4: export RUSTDOC := $(CURDIR)/tests/documented
+
+test: texts ## the gate: texts, lints, documentation and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
 	$(STACK) fetch
-	$(CARGO) build --workspace --examples --quiet
-	tests/timed --workspace --lib --bins --tests --no-fail-fast
+	$(CARGO) test --no-run --lib --bins --tests $(ASKED) --quiet
+	$(CARGO) build --workspace --bins --examples --quiet
 	$(CARGO) test --workspace --doc --quiet
+	tests/timed $(COMPUTING)
+	tests/timed $(WAITING)
 	$(STACK) run --durable -- tests/timed --workspace --test servers
 
-# What a machine with a time limit leaves out: SKIP="--skip name" among the long tests, and the drill without DRILL.
-SKIP ?=
-DRILL ?= yes
-
 # The targets of fuzz have the seed of an ordinary run, so that every machine tries the same inputs; `make fuzz` draws one.
-test-all: test ## every test: faults, kills, floods, planted flaws, long searches
-	tests/timed --workspace --lib --tests --no-fail-fast -- --ignored --skip smtp:: $(SKIP)
+test-all: test audit ## every test: faults, kills, floods, planted flaws, long searches, a drill
+	$(TOOL) tests/timed --workspace --lib --tests --no-fail-fast -- --ignored
 	TICKWHEEL_FUZZ_MINUTES=2 TICKWHEEL_FUZZ_SEED=8388345094170240357 tests/timed --workspace --test fuzz
-	@if python3 -c 'import aiosmtpd' 2>/dev/null; then tests/timed --workspace --test integration smtp:: -- --ignored; \
-		else echo "e-mails to a mail server are not tested: pip install aiosmtpd"; fi
 	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
 	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
-	$(if $(DRILL),$(CARGO) test --workspace --test drill)
+	$(CARGO) test --workspace --test drill
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features worker --quiet -- -D warnings
-	TICKWHEEL_BUILD_TOOLS=no tests/alerts
-	PROGRAM=target/debug/tickwheel TICKWHEEL_BUILD_TOOLS=no tests/dist/check
+	tests/alerts
+	PROGRAM=target/debug/tickwheel tests/dist/check
 
 test-cassandra-4: ## the tests on servers with Cassandra 4.1 instead of 5.0, those that wait included
 	$(STACK) fetch --cassandra 4.1
@@ -75,7 +76,7 @@ sim-replay: ## SEED=.. [KEEP=..] [FLAW=..]: one scenario again, with a planted b
 		$(CARGO) test --workspace --release --features flaws --test sim -- can_be_named_and_replayed --nocapture
 
 prove: ## the models with their whole bounds, optimised, one after the other; prints the table of tests/model/RESULTS.md
-	TICKWHEEL_PROVE=1 $(CARGO) test --workspace --release --test model -- --nocapture --test-threads=1
+	TICKWHEEL_PROVE=1 $(CARGO) test --workspace --release --test model -- --include-ignored --nocapture --test-threads=1
 
 MINUTES ?= 10
 fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed
@@ -89,7 +90,8 @@ fault: ## three nodes on three servers of each kind, work of every kind, every f
 	$(CARGO) test --workspace --test drill -- --all --kinds --minutes 5 $(FAULT)
 
 audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
-	$(CARGO) deny check $(DENIED)
+	@$(CARGO) deny --version >/dev/null 2>&1 || { echo "licences need cargo-deny: cargo install --locked cargo-deny" >&2; exit 3; }
+	$(CARGO) deny --log-level error check bans licenses sources
 
 package: ## the crate as a registry would take it, built from the package alone; sends nothing
 	$(CARGO) publish --dry-run --allow-dirty --package tickwheel

@@ -132,6 +132,7 @@ async fn a_task_that_has_ended_is_found_as_long_as_it_can_be_read() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes days of virtual time: make test-all"]
 async fn a_task_that_is_redriven_is_found_beyond_the_retention_of_its_death() {
     let site = indexed().await;
     site.put(
@@ -163,6 +164,7 @@ async fn a_task_that_is_redriven_is_found_beyond_the_retention_of_its_death() {
 
 /// A node stops between the row of a label and the entry: nobody was told of the task.
 #[tokio::test(start_paused = true)]
+#[ignore = "passes days of virtual time: make test-all"]
 async fn a_row_without_a_task_shows_nothing_and_goes_away() {
     let world = World::new(2, 1000);
     let node = world.node_with(

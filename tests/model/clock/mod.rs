@@ -211,6 +211,7 @@ fn an_acknowledged_task_is_not_lost_when_nodes_hand_over_and_resign() {
 }
 
 #[test]
+#[ignore = "searches for ten seconds: make test-all"]
 fn an_acknowledged_task_is_not_lost_to_the_erasure_of_what_has_fired() {
     let clock = Clock {
         versions: if whole() { 3 } else { 2 },
@@ -221,6 +222,7 @@ fn an_acknowledged_task_is_not_lost_to_the_erasure_of_what_has_fired() {
 }
 
 #[test]
+#[ignore = "searches for ten seconds: make test-all"]
 fn tasks_that_wait_together_are_not_lost() {
     let clock = Clock {
         versions: if whole() { 4 } else { 2 },
@@ -243,6 +245,7 @@ fn a_task_is_cancelled_or_kept_and_never_both() {
 }
 
 #[test]
+#[ignore = "searches the clock once for each flaw: make test-all"]
 fn every_broken_clock_is_found() {
     let erasing = |flaw| Clock {
         erases: true,

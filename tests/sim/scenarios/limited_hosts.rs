@@ -173,6 +173,7 @@ async fn the_tasks_of_a_limited_host_fill_no_room_of_others() {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "fires eighteen thousand tasks: make test-all"]
 async fn what_finds_no_room_comes_with_its_look() {
     let site = Site::new(1).await;
     limit(&site.nodes[0].service(), 200).await;

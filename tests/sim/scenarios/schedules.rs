@@ -225,6 +225,7 @@ fn other_zones() -> (Zones, tempfile::TempDir) {
 }
 
 #[tokio::test(start_paused = true)]
+#[ignore = "passes two days of virtual time: make test-all"]
 async fn nodes_with_other_data_about_zones_never_make_a_second_run() {
     let mut world = World::new(2, 1000);
     let first = world.node(1);

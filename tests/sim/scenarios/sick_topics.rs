@@ -138,6 +138,7 @@ async fn a_group_that_begins_anew_repeats_nothing() {
 /// Found by seed 44889: while no topic answers, each owner gives its wheel up, and each next one reads all missed ticks again.
 /// These reads grew with the square of the outage. The nodes stay away longer and longer, so the wheels come to rest.
 #[tokio::test(start_paused = true)]
+#[ignore = "passes hours of virtual time: make test-all"]
 async fn wheels_come_to_rest_while_no_topic_answers_and_move_again_when_one_does() {
     const HALF_HOURS: usize = 2;
     let world = World::new(4, 100_000);

@@ -441,6 +441,7 @@ fn names() -> BTreeSet<&'static str> {
 }
 
 #[test]
+#[ignore = "runs the service once for each stage: make test-all"]
 fn each_stage_that_panics_works_afterwards_as_before() {
     for work in names() {
         for after in [0, 3] {
@@ -465,6 +466,7 @@ fn each_stage_that_panics_works_afterwards_as_before() {
 }
 
 #[test]
+#[ignore = "runs the service once for each stage: make test-all"]
 fn a_stage_that_is_gone_is_missed() {
     for work in names().into_iter().filter(|work| *work != UNSEEN) {
         let strike = Strike {
