@@ -12,7 +12,7 @@ ASKED := --workspace --test servers --test fault --test drill
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers overload demo
+.PHONY: texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
 texts: ## format, house rules, spelling: what needs no build of the service
 	$(CARGO) fmt --all --check
@@ -145,6 +145,11 @@ bench-peers: ## the service beside what a user would pick instead; PEERS="--peer
 	bench/peers/setup
 	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
 	target/release/tickwheel-bench peers --data-dir target/peers-data --json target/peers.jsonl $(PEERS)
+
+gate: ## BASE=.. CHANGED=..: whether a built program costs more CPU a task than another; GATE="--seed 7" (bench/README.md)
+	$(CARGO) build --release -p tickwheel -p tickwheel-bench --bins
+	mkdir -p target/bench
+	bench/gate $(BASE) $(CHANGED) $(GATE)
 
 stack: ## real Cassandra and Kafka for hand work; prints their addresses
 	$(STACK) up

@@ -7,6 +7,7 @@ mod chart;
 mod check;
 mod embedded;
 mod finish;
+mod gate;
 mod generator;
 mod observer;
 mod payload;
@@ -50,6 +51,8 @@ enum Command {
     SimulateCluster(simulate::Options),
     /// Run the embedded service and the systems that a user might choose instead, by turns.
     Peers(peers::Options),
+    /// Judge whether a built program costs more CPU a task than another: see `bench/gate`.
+    Gate(gate::Options),
     /// List the scenarios.
     List,
 }
@@ -96,6 +99,7 @@ fn main() -> ExitCode {
         Command::Embedded(options) => embedded::run(options),
         Command::SimulateCluster(options) => simulate::run(&options),
         Command::Peers(options) => peers::run(options),
+        Command::Gate(options) => gate::run(options),
     };
     match done {
         Ok(code) => code,
@@ -114,6 +118,8 @@ fn list() -> anyhow::Result<ExitCode> {
     describe::<embedded::Scenario>(&mut out)?;
     writeln!(out, "\npeers:")?;
     describe::<peers::Scenario>(&mut out)?;
+    writeln!(out, "\ngate:")?;
+    describe::<gate::Scenario>(&mut out)?;
     Ok(ExitCode::SUCCESS)
 }
 

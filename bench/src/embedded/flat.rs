@@ -10,15 +10,17 @@ use std::{
 use futures_util::future::try_join_all;
 use hdrhistogram::Histogram;
 
-use super::service::Host;
+use tickwheel::time_source::TimeSource;
+
+use super::{http::Connection, service::Host};
 use crate::generator::{histogram, micros};
 
 /// The result of the requests.
 #[derive(Debug)]
-pub(super) struct Sent {
+pub(crate) struct Sent {
     /// Of every request, in microseconds from its sending.
     pub(super) latency: Histogram<u64>,
-    pub(super) took: Duration,
+    pub(crate) took: Duration,
 }
 
 impl Sent {
@@ -38,11 +40,22 @@ pub(super) async fn post(
     request: impl Fn(u64) -> (String, String),
     answered: impl FnMut(u64, &[u8]) -> anyhow::Result<()>,
 ) -> anyhow::Result<Sent> {
-    let (time, next) = (host.time(), Cell::new(0));
+    let mut open = host.open(connections).await?;
+    post_over(host.time(), &mut open, count, request, answered).await
+}
+
+/// Posts them over connections that are there.
+pub(crate) async fn post_over<P: AsRef<str>, B: AsRef<[u8]>>(
+    time: &TimeSource,
+    open: &mut [Connection],
+    count: u64,
+    request: impl Fn(u64) -> (P, B),
+    answered: impl FnMut(u64, &[u8]) -> anyhow::Result<()>,
+) -> anyhow::Result<Sent> {
+    let next = Cell::new(0);
     let (latency, answered) = (RefCell::new(histogram()?), RefCell::new(answered));
-    let open = host.open(connections).await?;
     let begun = time.moment();
-    let callers = open.into_iter().map(async |mut connection| {
+    let callers = open.iter_mut().map(async |connection| {
         loop {
             let index = next.get();
             if index >= count {
@@ -51,7 +64,7 @@ pub(super) async fn post(
             next.set(index + 1);
             let (path, body) = request(index);
             let from = time.moment();
-            let answer = connection.post(&path, body.as_bytes()).await?;
+            let answer = connection.post(path.as_ref(), body.as_ref()).await?;
             let took = micros(time.moment().since(from));
             latency.borrow_mut().saturating_record(took);
             (*answered.borrow_mut())(index, answer)?;

@@ -28,25 +28,25 @@ use super::{
 };
 use crate::generator::{histogram, micros};
 
-const ONE: &str = "/v1/tasks";
-const MANY: &str = "/v1/tasks:batchCreate";
+pub(crate) const ONE: &str = "/v1/tasks";
+pub(crate) const MANY: &str = "/v1/tasks:batchCreate";
 
 /// The tasks to register, and the way to do it.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Plan {
-    pub(super) tasks: u64,
+pub(crate) struct Plan {
+    pub(crate) tasks: u64,
     /// Tasks of a request; 1 means the call for a single task.
-    pub(super) batch: u64,
-    pub(super) connections: usize,
+    pub(crate) batch: u64,
+    pub(crate) connections: usize,
     /// Time between two requests; none means as fast as answers come.
-    pub(super) interval: Option<Duration>,
+    pub(crate) interval: Option<Duration>,
     /// The id of one in so many tasks is kept; 1 where every task is checked.
-    pub(super) keep_every: u64,
+    pub(crate) keep_every: u64,
 }
 
 /// The result of a load.
 #[derive(Debug)]
-pub(super) struct Loaded {
+pub(crate) struct Loaded {
     pub(super) registered: Vec<Registered>,
     /// Of every task, in microseconds: from the scheduled time at a rate, otherwise from the sending.
     pub(super) latency: Histogram<u64>,
@@ -54,7 +54,7 @@ pub(super) struct Loaded {
 }
 
 /// Tells when the task of an index is due.
-pub(super) trait Due: Fn(u64) -> Millis + Send + Copy + 'static {}
+pub(crate) trait Due: Fn(u64) -> Millis + Send + Copy + 'static {}
 impl<F: Fn(u64) -> Millis + Send + Copy + 'static> Due for F {}
 
 /// Gets every task as soon as it is acknowledged.
@@ -65,7 +65,7 @@ pub(super) trait Told:
 impl<F: Fn(Registered) -> anyhow::Result<()> + Send + Clone + 'static> Told for F {}
 
 /// Registers; the first failed request ends it.
-pub(super) async fn register(
+pub(crate) async fn register(
     service: &impl Host,
     plan: Plan,
     due: impl Due,

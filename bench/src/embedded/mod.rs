@@ -7,10 +7,10 @@
 
 pub(crate) mod check;
 pub(crate) mod crew;
-mod flat;
+pub(crate) mod flat;
 pub(crate) mod http;
 mod http2;
-mod load;
+pub(crate) mod load;
 mod log;
 mod meter;
 mod options;

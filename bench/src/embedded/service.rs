@@ -21,7 +21,7 @@ use super::{
 /// Longest time to open the store and become ready.
 const START_LIMIT: Duration = Duration::from_secs(120);
 /// Clock ticks a second in `/proc`: the same on every Linux on which this runs.
-const TICKS_PER_SECOND: f64 = 100.0;
+pub(crate) const TICKS_PER_SECOND: f64 = 100.0;
 
 /// The costs of a process so far.
 #[derive(Debug, Clone, Copy)]

@@ -31,7 +31,7 @@ pub(crate) struct Form {
 }
 
 impl Form {
-    pub(super) const USUAL: Self = Self {
+    pub(crate) const USUAL: Self = Self {
         callback: CALLBACK,
         // Longer than any measurement, because a worker that is slow under load has not died.
         heartbeat_timeout: "10m",
