@@ -23,7 +23,7 @@ check: texts ## the quick part of the gate: texts, and lints
 	$(CARGO) clippy --all-targets $(ASKED) --quiet -- -D warnings
 
 # The tests are compiled and linted in one pass, and the pages are written from the same libraries: no dependency is checked
-# first and then built, and the library is compiled twice instead of four times (decision 128). The artefacts lie beside those of
+# first and then built, and the library is compiled twice instead of four times (decision 129). The artefacts lie beside those of
 # a plain `cargo test`.
 test test-all test-cassandra-4: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/tests/linted
 test test-all test-cassandra-4: export RUSTDOC := $(CURDIR)/tests/documented
@@ -64,19 +64,19 @@ operations: ## alert rules and packages, with checkers that are built from their
 # Seeds from 1000000 on are the second family, with scenes of the operating model.
 SEEDS ?= 100000
 FROM ?= 0
-SIM = SEEDS=$(SEEDS) JOBS=$(JOBS) $(CARGO) test --workspace --release --features flaws --test sim -- \
+SIM = SEEDS=$(SEEDS) JOBS=$(JOBS) $(CARGO) test --workspace --profile search --features flaws --test sim -- \
 	seeds_break_nothing --nocapture
 
-sim: ## that many scenarios from seeds of each family, on every core, in release
+sim: ## that many scenarios from seeds of each family, on every core, optimised
 	FROM=$(FROM) $(SIM)
 	FROM=$$((1000000 + $(FROM))) $(SIM)
 
 sim-replay: ## SEED=.. [KEEP=..] [FLAW=..]: one scenario again, with a planted bug; its trace is left under target/sim
 	SEED=$(SEED) KEEP=$(KEEP) FLAW=$(FLAW) \
-		$(CARGO) test --workspace --release --features flaws --test sim -- can_be_named_and_replayed --nocapture
+		$(CARGO) test --workspace --profile search --features flaws --test sim -- can_be_named_and_replayed --nocapture
 
 prove: ## the models with their whole bounds, optimised, one after the other; prints the table of tests/model/RESULTS.md
-	TICKWHEEL_PROVE=1 $(CARGO) test --workspace --release --test model -- --include-ignored --nocapture --test-threads=1
+	TICKWHEEL_PROVE=1 $(CARGO) test --workspace --profile search --test model -- --include-ignored --nocapture --test-threads=1
 
 MINUTES ?= 10
 fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed

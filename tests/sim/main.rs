@@ -1,7 +1,7 @@
 //! The simulation runs the whole service in one process and in virtual time, for scenarios written by hand and scenarios drawn
 //! from seeds.
 //!
-//! It is a binary of its own, so that `make sim` can build it in release. There it needs the feature `flaws`, for the deliberate
+//! It is a binary of its own, so that `make sim` can build it optimised. There it needs the feature `flaws`, for the deliberate
 //! bugs that it proves itself with; debug builds have them.
 
 #![cfg(any(debug_assertions, feature = "flaws"))]
