@@ -120,6 +120,7 @@ impl std::fmt::Debug for ApiKeyResponse {
 /// A page of keys.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListApiKeysAnswer))]
 #[non_exhaustive]
 pub struct ListApiKeysResponse {
     /// The keys, by id.
@@ -132,6 +133,7 @@ pub struct ListApiKeysResponse {
 /// The caller, as the service knows it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = WhoAmIAnswer))]
 #[non_exhaustive]
 pub struct WhoAmIResponse {
     /// Whether callers need keys: false as long as there are none.
@@ -185,6 +187,7 @@ pub struct AuditEntry {
 /// A page of the audit.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListAuditAnswer))]
 #[non_exhaustive]
 pub struct ListAuditResponse {
     /// The calls, the oldest first.

@@ -17,7 +17,6 @@ use super::{
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "server", schema(example = json!({"description": "Sends mail", "max_attempts": 8, "retention": "72h"})))]
 pub struct CallbackRequest {
     /// A text for people.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -180,7 +179,6 @@ pub enum GateState {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "server", schema(example = json!({"gate": "paused", "reason": "the mail server is down"})))]
 pub struct GateRequest {
     /// The state that it is to have.
     pub gate: GateState,
@@ -389,6 +387,7 @@ pub struct CallbackWorker {
 /// A page of callbacks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListCallbacksAnswer))]
 #[non_exhaustive]
 pub struct ListCallbacksResponse {
     /// The callbacks that were configured or have a gate that is not open, by name. A page may have fewer than asked for, even

@@ -19,8 +19,10 @@ use super::{
 #[non_exhaustive]
 pub enum ConfigurationItem {
     /// A callback, with its secrets.
+    #[cfg_attr(feature = "server", schema(title = "CallbackItem"))]
     Callback(Box<NamedCallback>),
     /// An API key, without its text.
+    #[cfg_attr(feature = "server", schema(title = "ApiKeyItem"))]
     ApiKey(NamedApiKey),
 }
 
@@ -110,6 +112,7 @@ pub struct ExportConfigurationRequest {
 /// A page of the configuration.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ExportConfigurationAnswer))]
 #[non_exhaustive]
 pub struct ExportConfigurationResponse {
     /// Callbacks by name, then API keys by id; at most a hundred.
@@ -131,6 +134,7 @@ pub struct ImportConfigurationRequest {
 /// The results of an import, in the order of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ImportConfigurationAnswer))]
 #[non_exhaustive]
 pub struct ImportConfigurationResponse {
     /// The results.

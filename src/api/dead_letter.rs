@@ -9,6 +9,7 @@ use super::{problem::Problem, task_response::TaskResponse, text::InstantText};
 /// A page of dead letters.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListDeadLettersAnswer))]
 #[non_exhaustive]
 pub struct ListDeadLettersResponse {
     /// The dead letters, newest first. A page may have fewer than asked for, even none, and not be the last.

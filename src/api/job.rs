@@ -126,7 +126,6 @@ pub struct JobFilter {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "server", schema(example = json!({"kind": "cancel", "filter": {"callback": "send_email"}, "rate_per_second": 100})))]
 pub struct JobRequest {
     /// The work.
     pub kind: JobKind,
@@ -230,6 +229,7 @@ pub struct JobResponse {
 /// A page of jobs.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListJobsAnswer))]
 #[non_exhaustive]
 pub struct ListJobsResponse {
     /// The jobs, the newest first.

@@ -33,6 +33,7 @@ pub struct PollRequest {
 /// Tasks to run. The worker has claimed them.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = PollAnswer))]
 pub struct PollResponse {
     /// The tasks; empty when none was due in time. Settle each task before its claim expires, or send
     /// heartbeats.
@@ -55,4 +56,5 @@ pub struct LeaveRequest {
 /// Done.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = LeaveAnswer))]
 pub struct LeaveResponse {}

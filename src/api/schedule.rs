@@ -70,7 +70,6 @@ pub enum Missed {
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "server", schema(example = json!({"cron": "30 2 * * MON-FRI", "time_zone": "Europe/Berlin", "task": {"callback": "report"}})))]
 pub struct ScheduleRequest {
     /// Times by the clock on the wall: five fields, or six with the seconds first; names, ranges, steps, `L`, `W`, `#`, `?`, `H`;
     /// `@hourly` to `@yearly`; `@every 5m`. At most 16 expressions of 256 bytes.
@@ -223,6 +222,7 @@ pub struct PauseResponse {
 /// The answer to the deletion of a schedule.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = DeleteScheduleAnswer))]
 #[non_exhaustive]
 pub struct DeleteScheduleResponse {
     /// The number of changes, with this one.
@@ -247,6 +247,7 @@ pub struct NamedSchedule {
 /// A page of schedules as they were set.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ExportSchedulesAnswer))]
 #[non_exhaustive]
 pub struct ExportSchedulesResponse {
     /// The schedules, by name.
@@ -268,6 +269,7 @@ pub struct ImportSchedulesRequest {
 /// The results of an import, in the order of the request.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ImportSchedulesAnswer))]
 #[non_exhaustive]
 pub struct ImportSchedulesResponse {
     /// The results.
@@ -323,7 +325,6 @@ pub struct PauseRequest {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "server", schema(example = json!({"from": "2030-01-01T00:00:00Z", "to": "2030-01-08T00:00:00Z", "rate_per_second": 10})))]
 pub struct BackfillRequest {
     /// The first time.
     pub from: InstantText,

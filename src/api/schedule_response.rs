@@ -59,6 +59,7 @@ pub struct ScheduleResponse {
 /// A page of schedules.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListSchedulesAnswer))]
 #[non_exhaustive]
 pub struct ListSchedulesResponse {
     /// The schedules, by name.

@@ -139,11 +139,13 @@ pub struct HttpTarget {
 #[serde(tag = "type", rename_all = "lowercase")]
 pub enum TargetResponse {
     /// To a callback.
+    #[cfg_attr(feature = "server", schema(title = "CallbackTargetResponse"))]
     Callback {
         /// Its name.
         name: String,
     },
     /// To a URL.
+    #[cfg_attr(feature = "server", schema(title = "HttpTargetResponse"))]
     Http {
         /// The callback whose rules the task has.
         callback: String,
@@ -162,6 +164,7 @@ pub enum TargetResponse {
         message_id: Option<String>,
     },
     /// To a topic.
+    #[cfg_attr(feature = "server", schema(title = "KafkaTargetResponse"))]
     Kafka {
         /// The topic.
         topic: String,

@@ -9,6 +9,7 @@ use super::{task_response::TaskResponse, text::InstantText};
 /// A page of tasks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ListTasksAnswer))]
 #[non_exhaustive]
 pub struct ListTasksResponse {
     /// The tasks, without payload, by start time. A page may have fewer than asked for, even none, and not be the last.

@@ -17,11 +17,11 @@ use super::{
 use crate::model::{backoff, task};
 
 /// A task to register. One of `callback`, `http` and `kafka`, or `callback` with `http`; at most one of `start_time` and
-/// `delay`; at most one of `payload` and `payload_base64`.
+/// `delay`; at most one of `payload` and `payload_base64`. A field that is left out has what the configuration of the callback
+/// says; the defaults that are named here hold where that says nothing.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
-#[cfg_attr(feature = "server", schema(example = json!({"callback": "send_email", "delay": "90s", "payload": {"user": 7}})))]
 pub struct TaskRequest {
     /// The callback that executes the task.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,9 +96,9 @@ pub struct TaskRequest {
     /// Which of the callback's queues; `normal` by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority: Option<Priority>,
-    /// How often the task may be tried before it is dead; 10 by default.
+    /// How often the task may be tried before it is dead: as often as its callback says by default, else 10 times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 10000, default = 10))]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 10000))]
     pub max_attempts: Option<u32>,
     /// Waits between attempts.
     #[serde(
@@ -172,7 +172,7 @@ pub struct TaskRequest {
         deserialize_with = "super::object::optional_tasks",
         skip_serializing_if = "Option::is_none"
     )]
-    #[cfg_attr(feature = "server", schema(no_recursion, max_items = 8))]
+    #[cfg_attr(feature = "server", schema(max_items = 8))]
     pub then: Option<Vec<FollowUp>>,
     /// Tasks that it waits for: it starts when they have ended as it wants, at its own start if that is later. Not for tasks of
     /// `kafka`.
@@ -304,7 +304,7 @@ pub struct RetryPolicy {
     pub initial: Option<DurationText>,
     /// Factor between waits; 5 by default, to three decimals.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000, default = 5))]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 1000))]
     pub factor: Option<f64>,
     /// Longest wait; 12 h by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]

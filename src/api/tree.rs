@@ -81,11 +81,14 @@ pub struct CancelTreeResponse {
     pub reason: Option<String>,
     /// The task after it.
     pub task: TaskResponse,
-    /// Tasks below it that were cancelled by this request.
+    /// Tasks below it that were cancelled by this request; with `tree`, as what follows.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub cancelled: u64,
     /// Tasks below it whose attempts were told to stop by this request.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub cancel_requested: u64,
     /// All tasks below it were told. If not, send the same request again: it goes on.
+    #[cfg_attr(feature = "server", schema(required = false))]
     pub complete: bool,
 }
 
@@ -102,6 +105,7 @@ pub struct RetryFailedRequest {
 /// The result of a retry of the failed part of a tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = RetryFailedAnswer))]
 #[non_exhaustive]
 pub struct RetryFailedResponse {
     /// The task of the request after it.

@@ -38,7 +38,6 @@ pub struct ClaimRequest {
     pub messages: Vec<ClaimItem>,
     /// `FULL` (the default) returns payloads, `BASIC` does not.
     #[serde(default)]
-    #[cfg_attr(feature = "server", schema(default = "FULL"))]
     pub view: View,
 }
 
@@ -63,6 +62,7 @@ pub struct ClaimItem {
 /// The answers to a claim.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ClaimAnswer))]
 pub struct ClaimResponse {
     /// One per message, in order.
     pub results: Vec<ClaimResult>,
@@ -208,6 +208,7 @@ pub struct HeartbeatItem {
 /// The answers to signs of life.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = HeartbeatAnswer))]
 pub struct HeartbeatResponse {
     /// One per attempt, in order.
     pub results: Vec<HeartbeatResult>,
@@ -305,6 +306,7 @@ pub enum SettleOutcome {
 /// The answers to reports.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = SettleAnswer))]
 pub struct SettleResponse {
     /// One per report, in order.
     pub results: Vec<SettleResult>,
@@ -353,6 +355,7 @@ pub struct SubscribeRequest {
 /// The topics in which their tasks arrive.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = SubscribeAnswer))]
 pub struct SubscribeResponse {
     /// The topics; they exist now.
     pub topics: Vec<String>,

@@ -5,7 +5,7 @@ use std::process::Command;
 use super::{Source, fail_if_any, root, rust, sources};
 
 /// Files without which the package does not build, or may not be passed on.
-const NEEDED: [&str; 14] = [
+const NEEDED: [&str; 15] = [
     "ARCHITECTURE.md",
     "CHANGELOG.md",
     "Cargo.lock",
@@ -18,6 +18,7 @@ const NEEDED: [&str; 14] = [
     "examples/hello.rs",
     "schemas/cassandra/keyspace.cql",
     "schemas/cassandra/tables.cql",
+    "schemas/examples.json",
     "schemas/tickwheel.proto",
     "src/lib.rs",
 ];

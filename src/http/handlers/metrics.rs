@@ -7,6 +7,7 @@ use axum::{
 };
 
 use crate::{
+    api::problem::Problem,
     http::{
         Api,
         error::{Code, Error},
@@ -19,7 +20,9 @@ const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The node's metrics.
 #[utoipa::path(get, path = "/metrics", tag = "health", operation_id = "metrics",
-    responses((status = 200, description = "Prometheus text format", body = String, content_type = "text/plain")))]
+    responses(
+        (status = 200, description = "Prometheus text format", body = String, content_type = "text/plain"),
+        (status = "default", description = "Not shown", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn metrics(State(api): State<Api>) -> Result<Response, Error> {
     let handle = api
         .options

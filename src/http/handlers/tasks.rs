@@ -228,7 +228,7 @@ pub(in crate::http) async fn read(
     params(("id" = String, Path, description = "The task's id")),
     request_body(content = Option<CancelRequest>, description = "With `tree`, all tasks below it are cancelled, too"),
     responses(
-        (status = 200, description = "Who won; with `tree` a CancelTreeResponse: all tasks below it were told", body = CancelResponse),
+        (status = 200, description = "Who won; with `tree`: all tasks below it were told", body = CancelTreeResponse),
         (status = 202, description = "With `tree`: more tasks are left below it. The same request goes on", body = CancelTreeResponse),
         (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn cancel(

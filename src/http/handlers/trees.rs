@@ -42,7 +42,8 @@ use crate::{
         ("depth" = Option<usize>, Query, minimum = 0,
             description = "Levels below the task; all by default")),
     responses(
-        (status = 200, description = "The tree", body = TreeResponse),
+        (status = 200, description = "The tree, in the format that was asked for",
+            content((TreeResponse = "application/json"), (String = "text/plain"), (String = "text/vnd.graphviz"), (String = "image/svg+xml"))),
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
