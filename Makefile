@@ -32,6 +32,7 @@ test: texts ## the gate: texts, lints, documentation and the quick tests, also o
 	$(STACK) fetch
 	$(CARGO) test --no-run --lib --bins --tests $(ASKED) --quiet
 	$(CARGO) build --workspace --bins --examples --quiet
+	tests/openapi/clients
 	$(CARGO) test --workspace --doc --quiet
 	tests/timed $(COMPUTING)
 	tests/timed $(WAITING)
