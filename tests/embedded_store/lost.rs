@@ -160,7 +160,7 @@ async fn a_description_of_the_directory_that_is_damaged_or_missing_is_refused() 
     for (text, says) in [
         (
             whole.replace("wheels", "whe\0ls"),
-            "does not say its wheels: restore it",
+            "is not as it was written: restore it",
         ),
         (
             whole.replace("format=", "fo="),

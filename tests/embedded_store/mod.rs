@@ -98,8 +98,9 @@ fn another_format_or_shape_is_refused_in_words() {
     fs::remove_file(&format).unwrap();
     let said = refusal(settings(directory.path(), Mode::Threaded));
     assert!(said.contains("FORMAT is missing"), "{said}");
-    // An older format is raised, so that no earlier program may open the directory any more.
-    fs::write(&format, text.replace("format=4", "format=2")).unwrap();
+    // An older format, which has no check sum, is raised, so that no earlier program may open the directory any more.
+    let before = text.replace("format=4", "format=2");
+    fs::write(&format, before.split_once("check=").unwrap().0).unwrap();
     open(directory.path());
     assert_eq!(fs::read_to_string(&format).unwrap(), text);
     fs::remove_dir_all(directory.path().join("store")).unwrap();
@@ -109,6 +110,32 @@ fn another_format_or_shape_is_refused_in_words() {
         matches!(&error, Error::Corrupt { reason, .. } if reason.contains("is missing")),
         "{error}"
     );
+}
+
+#[test]
+fn a_shape_that_was_changed_on_the_disk_is_refused() {
+    let directory = TempDir::new().unwrap();
+    drop(open(directory.path()));
+    let format = directory.path().join("FORMAT");
+    let text = fs::read_to_string(&format).unwrap();
+    let fewer = Settings::new(directory.path(), Shape::new(2, shape().tick(), 8).unwrap());
+    let changed = text.replace("wheels=4", "wheels=2");
+    assert_ne!(changed, text);
+    fs::write(&format, &changed).unwrap();
+    let said = corrupt(fewer.clone());
+    assert!(said.contains("is not as it was written"), "{said}");
+    // Without a check sum the rows tell.
+    fs::write(&format, changed.split_once("check=").unwrap().0).unwrap();
+    let said = corrupt(fewer);
+    assert!(said.contains("rows of more than 2 wheels"), "{said}");
+    fs::write(&format, text).unwrap();
+    open(directory.path());
+}
+
+fn corrupt(settings: Settings) -> String {
+    let error = embedded::Store::open(settings, &TimeSource::real()).unwrap_err();
+    assert!(matches!(&error, Error::Corrupt { .. }), "{error}");
+    error.to_string()
 }
 
 #[test]

@@ -57,6 +57,7 @@ mod merging;
 mod reading;
 pub mod record_bytes;
 mod records;
+mod sealed;
 mod shared;
 mod stalls;
 mod sweep;
@@ -193,6 +194,7 @@ impl Store {
             disk::database::create(&path, &shape)?;
         }
         let open = disk::database::open(&path, &shape)?;
+        refuse_if_larger(&open, &shape, &path)?;
         if let Some(format) = format {
             directory.raise(format, &shape)?;
         } else {
@@ -270,6 +272,25 @@ fn refuse_if_used(open: &Open, path: &Path) -> Result<(), Error> {
         });
     }
     Ok(())
+}
+
+/// Refuses a database that has a clock of a wheel beyond the shape: the rows of such a wheel would never be read.
+fn refuse_if_larger(open: &Open, shape: &Shape, path: &Path) -> Result<(), Error> {
+    let Some(beyond) = WheelNumber::new(shape.wheels()) else {
+        return Ok(());
+    };
+    let clocks = key::clock(beyond)..=key::clock(WheelNumber::from_low_bits(u16::MAX));
+    if open.space(Space::Clock).range(clocks).next().is_none() {
+        return Ok(());
+    }
+    Err(Error::Corrupt {
+        operation: "open the store",
+        reason: format!(
+            "{} has rows of more than {} wheels: restore FORMAT beside it from a copy, and configure what that names",
+            path.display(),
+            shape.wheels()
+        ),
+    })
 }
 
 /// Gives every wheel without a clock one that begins now.

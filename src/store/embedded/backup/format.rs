@@ -7,6 +7,7 @@
 //! tick_ms=1000
 //! slots=3600
 //! made_ms=1764000000000
+//! check=0123456789abcdef the sum (XXH3) of the lines above
 //! (an empty line)
 //! space: u8  length: u32  check: u64  body: length bytes      again and again
 //!   body: (key length: u32  value length: u32  key  value) ...
@@ -34,7 +35,13 @@ use crate::{
         time::{Millis, TickLength},
         wheel::Shape,
     },
-    store::{Error, embedded::disk::database::Space},
+    store::{
+        Error,
+        embedded::{
+            disk::database::Space,
+            sealed::{Seal, seal_of, sealed},
+        },
+    },
 };
 
 /// The first line of a whole copy.
@@ -122,14 +129,21 @@ pub(super) fn head(head: &Head, format: &str) -> Vec<u8> {
     let (wheels, slots) = (head.shape.wheels(), head.shape.slots());
     let tick = head.shape.tick().duration().as_millis();
     let made = head.made.0;
-    format!("{MAGIC}\nformat={format}\nwheels={wheels}\ntick_ms={tick}\nslots={slots}\nmade_ms={made}\n\n").into_bytes()
+    finished(format!(
+        "{MAGIC}\nformat={format}\nwheels={wheels}\ntick_ms={tick}\nslots={slots}\nmade_ms={made}\n"
+    ))
 }
 
-/// Writes the head of an increment: that of the copy that it stands for, and the name of the file that it rests on.
+/// Writes the head of an increment: the lines of the copy that it stands for, and the name of the file that it rests on.
 pub(super) fn increment_head(whole: &str, since: &str) -> Vec<u8> {
-    let rest = whole.strip_prefix(MAGIC).unwrap_or_default();
-    let lines = rest.trim_end_matches('\n');
-    format!("{MAGIC_INCREMENT}{lines}\nsince={since}\n\n").into_bytes()
+    let lines = whole.strip_prefix(MAGIC).unwrap_or_default();
+    finished(format!("{MAGIC_INCREMENT}{lines}since={since}\n"))
+}
+
+fn finished(lines: String) -> Vec<u8> {
+    let mut head = sealed(lines).into_bytes();
+    head.push(b'\n');
+    head
 }
 
 /// A piece that is being put together.
@@ -235,17 +249,17 @@ impl<R: Read> Reader<R> {
     /// Reads the head. The format of keys and values must be one of `known`.
     pub(super) fn open(mut from: R, known: &[&str]) -> Result<(Self, Head), Unreadable> {
         let text = head_text(&mut from)?;
-        let head = parsed(&text, known)?;
+        let (lines, head) = parsed(&text, known)?;
         let reader = Self {
             from,
-            since: since(&text)?,
-            head: text,
+            since: since(lines)?,
+            head: lines.to_owned(),
             pieces: 0,
         };
         Ok((reader, head))
     }
 
-    /// Returns the head as it was written.
+    /// Returns the lines of the head, without their sum.
     pub(super) fn head(&self) -> &str {
         &self.head
     }
@@ -328,7 +342,8 @@ fn head_text(from: &mut impl Read) -> Result<String, Unreadable> {
     String::from_utf8(text).map_err(|_| foreign())
 }
 
-fn parsed(text: &str, known: &[&str]) -> Result<Head, Unreadable> {
+/// Reads the lines of a head. One of a later program is named as such, whatever else it has.
+fn parsed<'a>(text: &'a str, known: &[&str]) -> Result<(&'a str, Head), Unreadable> {
     let foreign = |what: String| Unreadable::Foreign(what);
     let first = text.lines().next().unwrap_or_default();
     if ![MAGIC, MAGIC_INCREMENT].contains(&first) {
@@ -347,6 +362,11 @@ fn parsed(text: &str, known: &[&str]) -> Result<Head, Unreadable> {
             known.join(", ")
         )));
     }
+    let damaged = || foreign("its head is damaged: use another backup".to_owned());
+    let whole = text.strip_suffix('\n').map(seal_of);
+    let Some(Seal::Whole(lines)) = whole else {
+        return Err(damaged());
+    };
     let number = |name: &str| found(name).and_then(|text| text.parse::<i64>().ok());
     let shape = || {
         let tick = u64::try_from(number("tick_ms")?).ok()?;
@@ -355,11 +375,12 @@ fn parsed(text: &str, known: &[&str]) -> Result<Head, Unreadable> {
         Shape::new(wheels, tick, number("slots")?)
     };
     let head = shape().zip(number("made_ms"));
-    let (shape, made) = head.ok_or_else(|| foreign("its head is damaged".to_owned()))?;
-    Ok(Head {
+    let (shape, made) = head.ok_or_else(damaged)?;
+    let head = Head {
         shape,
         made: Millis(made),
-    })
+    };
+    Ok((lines, head))
 }
 
 /// Returns what stands behind a name in a head.

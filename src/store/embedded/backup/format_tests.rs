@@ -52,11 +52,28 @@ fn a_backup_that_was_cut_off_anywhere_or_changed_anywhere_is_refused() {
     for length in 0..whole.len() {
         assert!(read(&whole[..length]).is_err(), "cut at {length}");
     }
-    let body = whole.windows(2).position(|pair| pair == b"\n\n").unwrap() + 2;
-    for place in body..whole.len() {
+    for place in 0..whole.len() {
         let mut changed = whole.clone();
         changed[place] ^= 0x40;
         assert!(read(&changed).is_err(), "changed at {place}");
+    }
+}
+
+#[test]
+fn another_shape_in_the_head_is_damage() {
+    let whole = whole();
+    let body = whole.windows(2).position(|pair| pair == b"\n\n").unwrap() + 2;
+    let head = std::str::from_utf8(&whole[..body]).unwrap();
+    for (line, other) in [
+        ("wheels=2", "wheels=4"),
+        ("tick_ms=1000", "tick_ms=2000"),
+        ("slots=8", "slots=9"),
+    ] {
+        let changed = head.replace(line, other);
+        assert_ne!(changed, head);
+        let said = read(&[changed.as_bytes(), &whole[body..]].concat());
+        let said = said.unwrap_err().to_string();
+        assert!(said.contains("its head is damaged"), "{said}");
     }
 }
 

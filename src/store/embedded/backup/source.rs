@@ -86,7 +86,7 @@ impl<'a> Source<'a> {
         self.head
     }
 
-    /// Returns the head as it was written.
+    /// Returns the lines of the head, without their sum.
     pub(super) fn head_text(&self) -> &str {
         &self.head_text
     }

@@ -2,7 +2,7 @@
 //! contents are ours.
 //!
 //! `LOCK` is held for as long as the store is open and names the process that holds it. `FORMAT` says what
-//! `store/` is made of. It is written last when a directory is set up, so a directory without it holds no
+//! `store/` is made of, with a check sum. It is written last when a directory is set up, so a directory without it holds no
 //! promises to anybody. Every refusal is a sentence that says what to do.
 
 use std::{
@@ -23,6 +23,7 @@ use crate::{
         embedded::{
             faults::refused,
             journal::{self, Damage, Repaired, witness},
+            sealed::{Seal, seal_of, sealed},
         },
     },
 };
@@ -150,6 +151,7 @@ impl Directory {
         for (name, value) in shape_of(shape) {
             text.push_str(&format!("{name}={value}\n"));
         }
+        let text = sealed(text);
         let (file, new) = (self.path.join("FORMAT"), self.path.join("FORMAT.new"));
         let write = || {
             let mut written = File::create(&new)?;
@@ -294,13 +296,11 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
         let line = text.lines().find_map(|line| line.strip_prefix(name));
         line.and_then(|rest| rest.strip_prefix('=')).map(str::trim)
     };
-    let damaged = |what: &str| Error::Corrupt {
+    let corrupt = |what: &str| Error::Corrupt {
         operation: "open the data directory",
-        reason: format!(
-            "{} does not say {what}: restore it from a copy",
-            file.display()
-        ),
+        reason: format!("{} {what}: restore it from a copy", file.display()),
     };
+    let damaged = |what: &str| corrupt(&format!("does not say {what}"));
     let format = match found("format") {
         Some(FORMAT) => Format::Ours,
         Some(format) if FORMATS_BEFORE.contains(&format) => Format::Before,
@@ -313,6 +313,10 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
         }
         None => return Err(damaged("which format it is of")),
     };
+    // Directories of earlier programs have no sum.
+    if seal_of(&text) == Seal::Broken {
+        return Err(corrupt("is not as it was written"));
+    }
     for (name, wanted) in shape_of(shape) {
         let there = found(name).ok_or_else(|| damaged(&format!("its {name}")))?;
         if there != wanted {
