@@ -1,5 +1,6 @@
 //! Keys that are limited to callbacks reach the jobs of these.
 
+use axum::http::Method;
 use serde_json::{Value, json};
 
 use super::{Answer, keys_and_roles::closed, task_id};
@@ -98,4 +99,25 @@ async fn a_limited_key_sends_to_no_host_that_it_does_not_cover() {
         let answer = site.post_by(&producer, "/v1/tasks", task.clone()).await;
         assert_eq!(answer.status, 201, "{task}: {:?}", answer.body);
     }
+}
+
+/// The notices of a callback go out with the credentials of their host, too.
+#[tokio::test(start_paused = true)]
+async fn a_limited_operator_sets_no_notice_to_a_host_that_its_key_does_not_cover() {
+    let (site, root) = closed().await;
+    let wish = json!({"name": "o", "role": "operator", "callbacks": ["mail", "http:own.example"]});
+    let (_, operator) = site.key(&root, wish).await;
+    let set = async |key: &str, host: &str, attempts: u32| {
+        let notify = json!({"http": {"url": format!("https://{host}/x")}});
+        let body = json!({"notify": notify, "max_attempts": attempts});
+        site.by(key, Method::PUT, "/v1/callbacks/mail", &body).await
+    };
+    let refused = set(&operator, "partner.example", 3).await;
+    assert!(denied(&refused), "{:?}", refused.body);
+    assert!(refused.problem().detail.contains("http:partner.example"));
+    assert_eq!(set(&operator, "own.example", 3).await.status, 201);
+    // What another has set stays, and the rest can be changed.
+    assert_eq!(set(&root, "partner.example", 3).await.status, 200);
+    assert_eq!(set(&operator, "partner.example", 4).await.status, 200);
+    assert!(denied(&set(&operator, "third.example", 4).await));
 }

@@ -23,6 +23,7 @@ use crate::{
         access::{ApiKey, KeyId},
         ids::TaskId,
         job::Job,
+        notify::{Destination, Notify},
     },
 };
 
@@ -169,16 +170,37 @@ impl Caller {
         let checks = task.checks.iter().flatten();
         let deeds = checks.flat_map(|check| check.then.iter().chain(&check.otherwise));
         let deeds = deeds.filter_map(|deed| deed.http.as_ref());
-        for target in notice.chain(actions).chain(deeds) {
-            let callback = callback_of_url(&target.url);
-            if !self.covers(&callback) {
-                let why = format!(
-                    "a notice, an action or a check sends to `{callback}`: let the key cover it, or let the callback set the notice"
-                );
-                return Err(self.refuse(&why));
-            }
+        let mut targets = notice.chain(actions).chain(deeds);
+        targets.try_for_each(|target| self.allows_host(&target.url))
+    }
+
+    fn allows_host(&self, url: &str) -> Result<(), Error> {
+        let callback = callback_of_url(url);
+        if self.covers(&callback) {
+            return Ok(());
         }
-        Ok(())
+        let why = format!(
+            "a notice, an action or a check sends to `{callback}`: let the key cover it, or let an operator whose key covers it \
+             set it for the callback"
+        );
+        Err(self.refuse(&why))
+    }
+
+    /// Lets the caller set where the ends of a callback's tasks are told. A limited key may leave as it is what another has set.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(in crate::http) fn allows_notice(
+        &self,
+        asked: Option<&Notify>,
+        is_set: Option<&Notify>,
+    ) -> Result<(), Error> {
+        match asked.map(|notify| &notify.to) {
+            Some(to @ Destination::Http(call)) if is_set.is_none_or(|notify| notify.to != *to) => {
+                self.allows_host(&call.url)
+            }
+            Some(_) | None => Ok(()),
+        }
     }
 
     /// Lets the caller do something with a task and all below it, which may be of any callback.

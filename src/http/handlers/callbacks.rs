@@ -103,12 +103,19 @@ pub(in crate::http) async fn set(
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     let condition = headers::preconditions(request.headers())?;
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let request = json::read::<CallbackRequest>(&text)?;
     let own_topics = api.service.queue_name(TOPIC_PREFIX);
     let policy = policy(&request, api.options.has_kafka, &own_topics)?;
     drop(text);
     let callbacks = api.service.callbacks();
+    let present = callbacks.get(&name).await?;
+    let present = present
+        .as_ref()
+        .and_then(|callback| callback.policy.as_ref());
+    let is_set = present.and_then(|policy| policy.notify.as_ref());
+    caller.allows_notice(policy.notify.as_ref(), is_set)?;
     let changed = callbacks
         .configure(&name, policy, &holds(&condition))
         .await?;
