@@ -27,6 +27,7 @@ use crate::{
             ScheduleRequest,
         },
         schedule_response::{ListSchedulesResponse, ScheduleResponse},
+        task_request::TaskRequest,
         task_response::TaskResponse,
     },
     flow::{
@@ -78,14 +79,27 @@ pub(in crate::http) async fn read(
     Ok(tagged(StatusCode::OK, &schedule, &shown))
 }
 
-/// Leaves out the payload of the task for callers who see none.
+/// Leaves out the payloads of the task, and of those that follow it, for callers who see none.
 fn seen(caller: &Caller, mut schedule: ScheduleResponse) -> ScheduleResponse {
     if !caller.sees_payloads()
         && let Some(task) = &mut schedule.schedule.task
     {
-        (task.payload, task.payload_base64) = (None, None);
+        hide_payloads(task);
     }
     schedule
+}
+
+/// Leaves out the payloads of a task at every level. A request is only so many levels deep.
+fn hide_payloads(task: &mut TaskRequest) {
+    (task.payload, task.payload_base64) = (None, None);
+    let follows = task
+        .then
+        .iter_mut()
+        .flatten()
+        .map(|follow| &mut *follow.task);
+    for below in task.children.iter_mut().flatten().chain(follows) {
+        hide_payloads(below);
+    }
 }
 
 /// Creates a schedule, or replaces what is set for it as a whole. Runs that were decided on before and have not begun are
