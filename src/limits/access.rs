@@ -23,6 +23,10 @@ pub const AUDIT_SPAN_DEFAULT: Duration = Duration::from_secs(24 * 3600);
 /// Keys whose rates a node remembers: as many as there are.
 pub const KEY_RATES_MAX: usize = API_KEYS_MAX;
 
+/// How often a call that waits looks whether its key still holds. With the age of the copy a revoked key ends its polls within
+/// some three seconds; what a poll has claimed by then is released, and nobody is answered.
+pub const KEY_LOOK_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Reads of tasks in flight when a key that is limited to callbacks names tasks by their ids.
 pub const ACCESS_READS_IN_FLIGHT_MAX: usize = 64;
 

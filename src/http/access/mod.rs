@@ -11,6 +11,7 @@ pub(in crate::http) mod rules;
 
 use std::{
     collections::HashMap,
+    future::Future,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -34,13 +35,19 @@ use super::{
 };
 use crate::{
     flow::records::api_keys::hash,
-    limits::KEY_RATES_MAX,
+    limits::{KEY_LOOK_INTERVAL, KEY_RATES_MAX},
     model::{
         access::{ApiKey, KeyId, Need, Used},
         ids::TaskId,
     },
     time_source::Moment,
 };
+
+const KEY_REQUIRED: &str = "the service asks for an API key: send `authorization: Bearer twk_...`; an administrator makes keys \
+                            (`tickwheel api-key create`)";
+const KEY_UNKNOWN: &str =
+    "the API key is not known, or it was revoked: ask an administrator for another one";
+const KEY_EXPIRED: &str = "the API key has expired: ask an administrator for another one";
 
 /// The rates of keys as far as they are used at this node.
 #[derive(Debug)]
@@ -137,8 +144,7 @@ async fn identify(api: &Api, rule: &Rule, given: Given) -> Result<Caller, Error>
         if let Some(key) = found.filter(|key| key.matches(&hash(text))) {
             let now = api.options.time.now();
             return if key.has_expired(now) {
-                let detail = "the API key has expired: ask an administrator for another one";
-                Err(Error::new(Code::KeyInvalid, detail))
+                Err(Error::new(Code::KeyInvalid, KEY_EXPIRED))
             } else {
                 Ok(Caller::of_key(text.id, key))
             };
@@ -152,20 +158,64 @@ async fn identify(api: &Api, rule: &Rule, given: Given) -> Result<Caller, Error>
         return Ok(Caller::anonymous());
     }
     Err(match given {
-        Given::Nothing => Error::new(
-            Code::KeyRequired,
-            "the service asks for an API key: send `authorization: Bearer twk_...`; an administrator makes keys \
-             (`tickwheel api-key create`)",
-        ),
+        Given::Nothing => Error::new(Code::KeyRequired, KEY_REQUIRED),
         Given::Other => Error::new(
             Code::KeyInvalid,
             "the `authorization` header holds no API key: send `authorization: Bearer twk_...`, the key as it was shown once",
         ),
-        Given::Key(_) => Error::new(
-            Code::KeyInvalid,
-            "the API key is not known, or it was revoked: ask an administrator for another one",
-        ),
+        Given::Key(_) => Error::new(Code::KeyInvalid, KEY_UNKNOWN),
     })
+}
+
+/// Does the work of a call that may wait for long, as long as its caller may still make it. Work that is given up is dropped.
+///
+/// # Errors
+/// [`Code::KeyInvalid`] or [`Code::KeyRequired`] once the key was revoked or has expired, or once there is a key and the caller
+/// has none. Keys are looked at while the work waits, and again before what it returns is handed on.
+pub(in crate::http) async fn while_allowed<T>(
+    api: &Api,
+    caller: &Caller,
+    work: impl Future<Output = T>,
+) -> Result<T, Error> {
+    let mut work = std::pin::pin!(work);
+    let keys = api.service.api_keys();
+    loop {
+        tokio::select! {
+            done = &mut work => {
+                let (key, exist) = match caller.key() {
+                    Some((id, _)) => (keys.find(id).await?, true),
+                    None => (None, keys.exist().await?),
+                };
+                return still_allowed(api, caller, key.as_deref(), exist).map(|()| done);
+            }
+            // The copy is seconds old at most while the store answers, and costs no read of it.
+            () = api.options.time.sleep(KEY_LOOK_INTERVAL) => {
+                let key = caller.key().and_then(|(id, _)| keys.find_in_copy(id));
+                let exist = keys.exist_in_copy().unwrap_or_default();
+                still_allowed(api, caller, key.as_deref(), exist)?;
+            }
+        }
+    }
+}
+
+/// Decides whether a caller who was let in may still be answered.
+fn still_allowed(
+    api: &Api,
+    caller: &Caller,
+    key: Option<&ApiKey>,
+    exist: bool,
+) -> Result<(), Error> {
+    match (caller.key(), key) {
+        (None, _) if exist || api.options.keys_required => {
+            Err(Error::new(Code::KeyRequired, KEY_REQUIRED))
+        }
+        (None, _) => Ok(()),
+        (Some(_), None) => Err(Error::new(Code::KeyInvalid, KEY_UNKNOWN)),
+        (Some(_), Some(key)) if key.has_expired(api.options.time.now()) => {
+            Err(Error::new(Code::KeyInvalid, KEY_EXPIRED))
+        }
+        (Some(_), Some(_)) => Ok(()),
+    }
 }
 
 /// Takes the call from the rate of the key. It comes before all other refusals, so that these are bounded, too.

@@ -18,7 +18,7 @@ use crate::{
     flow::poll::{Handout, Refusal},
     http::{
         Api,
-        access::Caller,
+        access::{Caller, while_allowed},
         body,
         convert::{json, own, read_poll::poll_request, worker_calls::worker_name},
         error::{Code, Error},
@@ -51,7 +51,8 @@ pub(in crate::http) async fn poll(
     }
     // The poll may wait for long.
     drop(text);
-    let handout = match state.service.poll(request).await {
+    let polled = while_allowed(&state, &caller, state.service.poll(request));
+    let handout = match polled.await? {
         Ok(handout) => handout,
         // Idle connections of workers that cannot wait here must not keep out others.
         Err(refusal @ Refusal::TooMany(_)) => {

@@ -37,7 +37,7 @@ use crate::{
     },
     http::{
         Api,
-        access::Caller,
+        access::{Caller, while_allowed},
         body,
         convert::{
             Violations,
@@ -194,7 +194,8 @@ pub(in crate::http) async fn read(
 ) -> Result<Response, Error> {
     let id = path_id(id)?;
     let mut query = ReadQuery::read(&uri)?;
-    query.view = Caller::of(&request).view(query.view);
+    let caller = Caller::of(&request);
+    query.view = caller.view(query.view);
     let request_headers = request.headers();
     let view = match query.view {
         View::Basic => api::View::Basic,
@@ -202,11 +203,16 @@ pub(in crate::http) async fn read(
     };
     let task = match query.wait {
         None => api.service.get(id, view).await,
-        Some(wait) => tokio::select! {
-            task = api.service.get_when_terminal(id, view, wait) => task,
-            // A node that stops does not keep clients waiting.
-            () = api.options.shutdown.cancelled() => api.service.get(id, view).await,
-        },
+        Some(wait) => {
+            let ended = async {
+                tokio::select! {
+                    task = api.service.get_when_terminal(id, view, wait) => task,
+                    // A node that stops does not keep clients waiting.
+                    () = api.options.shutdown.cancelled() => api.service.get(id, view).await,
+                }
+            };
+            while_allowed(&api, &caller, ended).await?
+        }
     }?
     .ok_or_else(Error::task_not_found)?;
     let standings = api
