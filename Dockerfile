@@ -7,7 +7,7 @@
 FROM rust:1.95-bookworm AS build
 WORKDIR /src
 COPY . .
-RUN cargo build --release --locked --bin tickwheel
+RUN cargo build --release --locked --features cluster --bin tickwheel
 
 FROM debian:bookworm-slim
 # Authorities, for tasks over https, and OpenSSL, for Kafka.

@@ -57,10 +57,11 @@
 //! |---|---|
 //! | `client` | [`client`] and [`api`] |
 //! | `worker` | `client`, and workers that poll the service |
-//! | `kafka` | with `worker`: workers that consume the topics of the service; compiles C |
+//! | `kafka` | with `worker`: workers that consume the topics of the service; compiles C and C++ |
 //! | `testing` | [`testing`]: a service inside of a test, with a clock that can be moved |
 //! | `tls` | HTTPS for the client and workers, with `kafka` also TLS and SCRAM; compiles C |
-//! | `cli` (the default) | the program `tickwheel` and everything that it can run on |
+//! | `cli` (the default) | the program `tickwheel` for one machine; compiles C |
+//! | `cluster` | with `cli`: the program for many machines, on Cassandra or Scylla and Kafka; compiles C and C++ |
 //!
 //! # Stability
 //! [`api`], [`client`], [`testing`] and [`worker`] are the public surface, and follow semantic versioning. Items that their

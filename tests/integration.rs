@@ -15,8 +15,11 @@ mod api;
 mod client;
 mod command_line;
 mod command_repeats;
+// The suite also reads topics of Kafka.
+#[cfg(feature = "cluster")]
 #[allow(dead_code, unused_imports, reason = "the servers use the rest")]
 mod conformance;
+#[cfg(feature = "cluster")]
 mod conforms_on_one_process;
 mod embedded_store;
 mod examples;

@@ -1,5 +1,7 @@
 //! The contract runs on Kafka, with cases of its own for the work of a real broker.
 
+mod on_brokers;
+
 use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
     client::DefaultClientContext,
@@ -15,7 +17,10 @@ use tickwheel::{
         task::Priority,
         topic_names::TopicNames,
     },
-    queue::message,
+    queue::{
+        kafka::{GroupProtocol, KafkaPublisher, Settings},
+        message,
+    },
 };
 
 use crate::queue_contract::*;
@@ -24,7 +29,7 @@ contract!([#[tokio::test(flavor = "multi_thread")]] Env::kafka(GroupProtocol::Cl
 
 fn brokers(env: &Env) -> String {
     match &env.queue {
-        Queue::Kafka(settings) => settings.brokers.clone(),
+        Queue::Kafka(brokers) => brokers.clone(),
         Queue::Memory(_) | Queue::Embedded(_) => panic!("these cases are about Kafka"),
     }
 }

@@ -7,6 +7,8 @@
 pub mod executor;
 mod open_door;
 mod parts;
+#[cfg_attr(not(feature = "cluster"), path = "no_servers.rs")]
+mod servers;
 
 use std::{net::SocketAddr, sync::Arc, time::Duration};
 
@@ -136,7 +138,7 @@ pub async fn open_store(
     options: &StoreOptions,
     time: &TimeSource,
 ) -> Result<Arc<dyn store::Store>, store::Error> {
-    Ok(Connected::to(options, time).await?.store())
+    Ok(Connected::to(options, time).await?.store)
 }
 
 /// Runs a node until `stop`, then drains it.
@@ -170,7 +172,7 @@ pub async fn run(
         serving.wait().await;
         return Ok(());
     };
-    let keys = ApiKeys::of_store(store.store(), time.clone());
+    let keys = ApiKeys::of_store(Arc::clone(&store.store), time.clone());
     if is_too_open(&keys, address, options.insecure, &time, &stop).await {
         return Err(Error::Open { address });
     }
@@ -353,14 +355,14 @@ fn start(
     let Queue {
         publisher,
         subscriptions,
-    } = Queue::to(&options.queue, &store.shape(), time)?;
+    } = Queue::to(&options.queue, &store.shape, time)?;
     let advertised = options.advertise.clone();
     let context = Context {
         me: NodeId(time.random_uuid()),
         name: options.name.clone(),
         address: advertised.unwrap_or_else(|| address.to_string()),
-        rules: Rules::of(store.shape()),
-        store: store.store(),
+        rules: Rules::of(store.shape),
+        store: Arc::clone(&store.store),
         underway: store.underway(&options.queue),
         publisher,
         subscriptions: (options.polled || options.executes).then_some(subscriptions),

@@ -2,6 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
+use super::servers;
 use crate::{
     flow::wheel::recover,
     http,
@@ -9,9 +10,8 @@ use crate::{
     queue::{
         self, Publisher, Subscriptions,
         embedded::{self as embedded_queue, EmbeddedQueue},
-        kafka::{self, KafkaPublisher, KafkaSubscriptions},
     },
-    store::{self, Store, Underway, cassandra, embedded},
+    store::{self, Store, Underway, embedded},
     time_source::TimeSource,
 };
 
@@ -19,7 +19,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub enum StoreOptions {
     /// Cassandra or Scylla.
-    Cassandra(Box<cassandra::Settings>),
+    Cassandra(Box<servers::StoreSettings>),
     /// A store in this process.
     Embedded(Box<embedded::Settings>),
 }
@@ -28,7 +28,7 @@ impl StoreOptions {
     /// Returns its kind, and the directory or the contact points.
     pub(super) fn named(&self) -> (&'static str, String) {
         match self {
-            Self::Cassandra(settings) => ("cassandra", settings.contact_points.join(",")),
+            Self::Cassandra(settings) => ("cassandra", servers::addresses(settings)),
             Self::Embedded(settings) => {
                 let directory = &settings.directory;
                 // The meaning of a relative path depends on where the program was started.
@@ -44,7 +44,7 @@ impl StoreOptions {
 #[derive(Debug, Clone)]
 pub enum QueueOptions {
     /// Kafka.
-    Kafka(Box<kafka::Settings>),
+    Kafka(Box<servers::QueueSettings>),
     /// A queue in this process; messages that do not fit into memory go to this directory.
     Embedded(PathBuf),
 }
@@ -60,10 +60,11 @@ impl QueueOptions {
 }
 
 /// A store that was connected to.
-#[derive(Debug)]
-pub(super) enum Connected {
-    Cassandra(Arc<cassandra::Store>),
-    Embedded(Arc<embedded::Store>),
+pub(super) struct Connected {
+    pub(super) store: Arc<dyn Store>,
+    pub(super) shape: Shape,
+    /// The same store, where it is this process's own; none where nodes share it.
+    embedded: Option<Arc<embedded::Store>>,
 }
 
 impl Connected {
@@ -73,9 +74,14 @@ impl Connected {
         time: &TimeSource,
     ) -> Result<Self, store::Error> {
         match options {
-            StoreOptions::Cassandra(settings) => Ok(Self::Cassandra(
-                cassandra::Store::connect(settings, time).await?,
-            )),
+            StoreOptions::Cassandra(settings) => {
+                let (store, shape) = servers::connect(settings, time).await?;
+                Ok(Self {
+                    store,
+                    shape,
+                    embedded: None,
+                })
+            }
             StoreOptions::Embedded(settings) => {
                 let (settings, time) = (settings.clone(), time.clone());
                 let open = move || embedded::Store::open(*settings, &time);
@@ -84,40 +90,27 @@ impl Connected {
                     operation: "open the data directory",
                     reason: error.to_string(),
                 })??;
-                Ok(Self::Embedded(store))
+                Ok(Self {
+                    shape: store.shape(),
+                    store: Arc::clone(&store) as Arc<dyn Store>,
+                    embedded: Some(store),
+                })
             }
-        }
-    }
-
-    pub(super) fn shape(&self) -> Shape {
-        match self {
-            Self::Cassandra(store) => store.shape(),
-            Self::Embedded(store) => store.shape(),
-        }
-    }
-
-    pub(super) fn store(&self) -> Arc<dyn Store> {
-        match self {
-            Self::Cassandra(store) => Arc::clone(store) as Arc<dyn Store>,
-            Self::Embedded(store) => Arc::clone(store) as Arc<dyn Store>,
         }
     }
 
     /// Takes over from the process before, if this one is alone with the store, so that no task waits for
     /// leases of a dead process.
     pub(super) async fn take_over(&self, time: &TimeSource) -> Result<(), store::Error> {
-        match self {
-            Self::Cassandra(_) => Ok(()),
-            Self::Embedded(store) => recover::free_wheels(&**store, &store.shape(), time).await,
+        match &self.embedded {
+            None => Ok(()),
+            Some(store) => recover::free_wheels(&**store, &self.shape, time).await,
         }
     }
 
     /// Returns the maker of copies; none for a cluster.
     pub(super) fn copies(&self) -> Option<http::Copies> {
-        let Self::Embedded(store) = self else {
-            return None;
-        };
-        let store = Arc::clone(store);
+        let store = Arc::clone(self.embedded.as_ref()?);
         let begin = move || -> Result<http::CopyPieces, String> {
             let pieces = store.backup().map_err(|error| error.to_string())?;
             Ok(Box::new(
@@ -129,11 +122,12 @@ impl Connected {
 
     /// Returns the store for a recovery, if the queue loses its messages when the process ends.
     pub(super) fn underway(&self, queue: &QueueOptions) -> Option<Arc<dyn Underway>> {
-        match (self, queue) {
-            (Self::Embedded(store), QueueOptions::Embedded(_)) => {
-                Some(Arc::clone(store) as Arc<dyn Underway>)
+        match queue {
+            QueueOptions::Kafka(_) => None,
+            QueueOptions::Embedded(_) => {
+                let store = Arc::clone(self.embedded.as_ref()?);
+                Some(store as Arc<dyn Underway>)
             }
-            (Self::Embedded(_) | Self::Cassandra(_), _) => None,
         }
     }
 }
@@ -153,12 +147,10 @@ impl Queue {
     ) -> Result<Self, queue::Error> {
         match options {
             QueueOptions::Kafka(settings) => {
-                let mut settings = *settings.clone();
-                settings.partitions = settings.partitions.min(i32::from(shape.wheels()));
-                let subscriptions = KafkaSubscriptions::new(settings.clone(), time.clone());
+                let (publisher, subscriptions) = servers::queue(settings, shape, time)?;
                 Ok(Self {
-                    publisher: Arc::new(KafkaPublisher::connect(settings, time.clone())?),
-                    subscriptions: Arc::new(subscriptions),
+                    publisher,
+                    subscriptions,
                 })
             }
             QueueOptions::Embedded(directory) => {

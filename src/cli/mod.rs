@@ -36,6 +36,8 @@ mod schedule;
 mod schedule_set;
 mod schedule_transfer;
 mod serve;
+#[cfg_attr(not(feature = "cluster"), path = "no_servers.rs")]
+mod servers;
 mod supervisor;
 mod task;
 mod times;

@@ -1,14 +1,13 @@
-//! The node builder makes the parts of a node from settings for `serve`, `init` and `doctor`.
+//! The node builder makes the parts of a node from settings for `serve`, `dev` and `api-key`.
 
-use super::Failure;
+use super::{Failure, servers};
 use crate::{
     app::{self, QueueOptions, StoreOptions, executor::mail::SmtpOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
     flow::{context, schedules::zones::Zones},
     http::tls,
     limits,
-    queue::kafka,
-    store::{cassandra, embedded},
+    store::embedded,
     telemetry,
 };
 
@@ -22,50 +21,10 @@ pub(super) fn keep_memory_small() {
     }
 }
 
-/// Returns the settings of Cassandra. The number of copies is set for `init`, which may not know it yet.
-pub(super) fn cassandra(settings: &Settings) -> Result<cassandra::Settings, Failure> {
-    if settings.cassandra.is_empty() {
-        return Err(Failure::usage(
-            "cassandra: no contact point is set: add --cassandra HOST:PORT",
-        ));
-    }
-    let mut store = cassandra::Settings::new(settings.cassandra.clone(), settings.keyspace.clone());
-    store
-        .local_datacenter
-        .clone_from(&settings.cassandra_datacenter);
-    store.local_rack.clone_from(&settings.cassandra_rack);
-    store.access = settings.cassandra_access();
-    if let Some(copies) = settings.replication_factor {
-        store.replication_factor = u8::try_from(copies).map_err(|_| {
-            Failure::usage(format!(
-                "replication_factor: {copies} copies are too many: use 1 to 5"
-            ))
-        })?;
-    }
-    Ok(store)
-}
-
-/// Returns the settings of Kafka.
-pub(super) fn kafka(settings: &Settings) -> Result<kafka::Settings, Failure> {
-    if settings.kafka.is_empty() {
-        return Err(Failure::usage(
-            "kafka: no bootstrap server is set: add --kafka HOST:PORT",
-        ));
-    }
-    let mut queue = kafka::Settings::new(&settings.kafka.join(","));
-    queue.access = settings.kafka_access();
-    queue.mechanism = settings.kafka_sasl_mechanism;
-    queue.signing = settings.kafka_signing.signing.clone();
-    queue.names = settings.kafka_names.clone();
-    queue.partitions = i32::from(settings.partitions);
-    queue.replication_factor = settings.replication_factor.map(i32::from);
-    Ok(queue)
-}
-
 /// Returns the settings of the store.
 pub(super) fn store(settings: &Settings) -> Result<StoreOptions, Failure> {
     Ok(match settings.store {
-        StoreKind::Cassandra => StoreOptions::Cassandra(Box::new(cassandra(settings)?)),
+        StoreKind::Cassandra => servers::store(settings)?,
         StoreKind::Embedded => {
             let embedded = embedded::Settings::new(&settings.data_dir, settings.shape()?);
             StoreOptions::Embedded(Box::new(embedded))
@@ -75,7 +34,7 @@ pub(super) fn store(settings: &Settings) -> Result<StoreOptions, Failure> {
 
 fn queue(settings: &Settings) -> Result<QueueOptions, Failure> {
     Ok(match settings.queue_kind() {
-        QueueKind::Kafka => QueueOptions::Kafka(Box::new(kafka(settings)?)),
+        QueueKind::Kafka => servers::queue(settings)?,
         QueueKind::Embedded | QueueKind::Auto => {
             QueueOptions::Embedded(settings.data_dir.join("queue"))
         }

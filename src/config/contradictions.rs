@@ -3,6 +3,10 @@
 use super::{Invalid, Problem, QueueKind, Role, Settings, StoreKind, credentials};
 use crate::model::smtp::{Security, SmtpServer};
 
+/// The answer of a program that has one machine in it to settings that name Cassandra or Kafka.
+pub const NEEDS_CLUSTER: &str = "Cassandra and Kafka need the feature `cluster`, which this program was built without: build it \
+with `cargo build --features cluster`, or use a package, an archive or the image, which have it";
+
 fn problem(origin: &str, reason: &str) -> Problem {
     Problem {
         origin: origin.to_owned(),
@@ -37,13 +41,21 @@ impl Settings {
     fn of_store_and_queue(&self) -> Vec<Problem> {
         let mut problems = Vec::new();
         let mut needs = |origin, reason| problems.push(problem(origin, reason));
-        if self.store == StoreKind::Cassandra && self.cassandra.is_empty() {
+        let (on_cassandra, on_kafka) = (
+            self.store == StoreKind::Cassandra,
+            self.queue_kind() == QueueKind::Kafka,
+        );
+        let reaches_servers = cfg!(feature = "cluster");
+        if !reaches_servers && (on_cassandra || on_kafka) {
+            needs(if on_cassandra { "store" } else { "queue" }, NEEDS_CLUSTER);
+        }
+        if reaches_servers && on_cassandra && self.cassandra.is_empty() {
             needs(
                 "cassandra",
                 "store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
             );
         }
-        if self.queue_kind() == QueueKind::Kafka && self.kafka.is_empty() {
+        if reaches_servers && on_kafka && self.kafka.is_empty() {
             needs(
                 "kafka",
                 "queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
@@ -62,7 +74,7 @@ impl Settings {
                 "a mail server shows a certificate over TLS alone: let smtp_url be smtps://HOST, or smtp://HOST?tls=required",
             );
         }
-        if self.store == StoreKind::Cassandra && self.queue == QueueKind::Embedded {
+        if on_cassandra && self.queue == QueueKind::Embedded {
             needs(
                 "queue",
                 "store = \"cassandra\" is shared by nodes, an embedded queue is not: use \"kafka\"",

@@ -20,6 +20,7 @@ mod variables;
 use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
 
 pub use args::{SettingsArgs, StoreArgs};
+pub use contradictions::NEEDS_CLUSTER;
 pub use credentials::{Credentials, MessageSigning};
 use environment::value_of;
 pub use explain::{Explained, explain};

@@ -87,16 +87,31 @@ fn an_unknown_key_names_the_nearest() {
 #[test]
 fn everything_wrong_is_said_at_once() {
     let text = "store = \"cassandra\"\nqueue = \"kafka\"\nroles = [\"api\", \"boss\"]\ntick = \"90s\"\nwheels = 3\n";
-    assert_eq!(
-        problems(text),
-        [
-            "f: roles: \"boss\" is not a role: all, api, scanner, controller, executor, status",
-            "f: tick: \"90s\" is not a duration such as \"20s\" or \"1m 30s\", up to 60s",
+    let lacking = format!("store: {NEEDS_CLUSTER}");
+    let of_servers: &[&str] = if cfg!(feature = "cluster") {
+        &[
             "cassandra: store = \"cassandra\" needs its addresses, such as \"10.0.0.1:9042\"",
             "kafka: queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"",
-            "wheels: must be a power of two from 1 to 4096",
         ]
-    );
+    } else {
+        &[&lacking]
+    };
+    let before: &[&str] = &[
+        "f: roles: \"boss\" is not a role: all, api, scanner, controller, executor, status",
+        "f: tick: \"90s\" is not a duration such as \"20s\" or \"1m 30s\", up to 60s",
+    ];
+    let behind: &[&str] = &["wheels: must be a power of two from 1 to 4096"];
+    assert_eq!(problems(text), [before, of_servers, behind].concat());
+}
+
+#[test]
+fn a_queue_on_servers_says_what_it_needs() {
+    let needed = if cfg!(feature = "cluster") {
+        "kafka: queue = \"kafka\" needs its addresses, such as \"10.0.0.2:9092\"".to_owned()
+    } else {
+        format!("queue: {NEEDS_CLUSTER}")
+    };
+    assert_eq!(problems("queue = \"kafka\""), [needed]);
 }
 
 #[test]
@@ -126,11 +141,11 @@ fn a_broken_file_says_where() {
 
 #[test]
 fn lists_are_written_as_lists_or_with_commas() {
-    let text = "store = \"cassandra\"\nqueue = \"kafka\"\nkafka = \"a:1, b:2\"\ncassandra = [\"c:3\"]\nroles = \"status,api\"";
+    let text = "kafka = \"a:1, b:2\"\ncassandra = [\"c:3\"]\nroles = \"status,scanner\"";
     let settings = Settings::from_file("f", text).unwrap();
     assert_eq!(settings.kafka, ["a:1", "b:2"]);
     assert_eq!(settings.cassandra, ["c:3"]);
-    assert_eq!(settings.roles, [Role::Api, Role::Status]);
+    assert_eq!(settings.roles, [Role::Scanner, Role::Status]);
 }
 
 /// The password of the mail server is in the settings, and in nothing that is shown.

@@ -39,6 +39,7 @@ impl LowWater {
     }
 
     /// Returns the offset behind the last delivery.
+    #[cfg(any(test, feature = "kafka"))]
     #[must_use]
     pub(super) fn end(&self) -> i64 {
         self.items.back().map_or(self.mark, |last| last.offset + 1)

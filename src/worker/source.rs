@@ -228,6 +228,10 @@ impl Source {
 
     /// Opens the consumer of a callback: a member of `group` that receives `topics`.
     #[cfg(feature = "queue")]
+    #[cfg_attr(
+        not(feature = "kafka"),
+        expect(unused_variables, reason = "a consumer of Kafka needs them")
+    )]
     pub(super) async fn open(
         &mut self,
         callback: &str,

@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use rdkafka::mocking::MockCluster;
+use tickwheel::queue::kafka::{KafkaPublisher, Settings};
 
 use crate::queue_contract::*;
 

@@ -149,10 +149,12 @@ fn bad_flags_and_files_are_refused_in_a_sentence_each() {
         "{said}"
     );
     assert_eq!(unknown.status.code(), Some(2), "{said}");
-    refused(
-        &serve(&data, &["--store", "cassandra"]),
-        &["needs its addresses"],
-    );
+    let needed = if cfg!(feature = "cluster") {
+        "needs its addresses"
+    } else {
+        "`cargo build --features cluster`"
+    };
+    refused(&serve(&data, &["--store", "cassandra"]), &[needed]);
     let missing = directory.path().join("missing.toml");
     let missing = missing.to_str().expect("a path is text");
     refused(&serve(&data, &["--config", missing]), &["missing.toml"]);

@@ -219,6 +219,7 @@ async fn a_log_in_json_is_json_from_the_first_line_to_the_last() {
     );
 }
 
+#[cfg(feature = "cluster")]
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_waits_for_cassandra_says_so_and_its_driver_does_not_go_on_for_ever() {
     let directory = TempDir::new().expect("a directory");

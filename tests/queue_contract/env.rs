@@ -3,7 +3,6 @@
 pub(crate) use tickwheel::queue::{
     Subscriptions,
     embedded::{self, EmbeddedQueue},
-    kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings},
     memory::{Keep, MemoryQueue},
 };
 
@@ -13,7 +12,8 @@ pub(crate) const PARTITIONS: i32 = 4;
 
 pub(crate) enum Queue {
     Memory(MemoryQueue),
-    Kafka(Box<Settings>),
+    /// Brokers at these addresses.
+    Kafka(String),
     /// The embedded queue, with the directory that it overflows into.
     Embedded(tempfile::TempDir),
 }
@@ -70,28 +70,6 @@ impl Env {
     /// Whether a handled message comes again when a message before it was not handled.
     pub(crate) fn repeats_handled(&self) -> bool {
         !matches!(self.queue, Queue::Embedded(_))
-    }
-
-    pub(crate) fn kafka(group_protocol: GroupProtocol) -> Self {
-        let brokers = std::env::var("TICKWHEEL_TEST_KAFKA").expect(
-            "no Kafka to test with: use `make test`, or set TICKWHEEL_TEST_KAFKA=HOST:PORT",
-        );
-        let settings = Settings {
-            partitions: PARTITIONS,
-            group_protocol,
-            // A machine that runs all cases at once must not make a topic look sick.
-            patience: LIMIT,
-            ..Settings::new(&brokers)
-        };
-        let time = TimeSource::real();
-        let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
-        Self {
-            publisher: Arc::new(publisher),
-            subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
-            queue: Queue::Kafka(Box::new(settings)),
-            prefix: format!("test-{}", time.random_uuid().simple()),
-            time,
-        }
     }
 
     pub(crate) fn name(&self, name: &str) -> String {

@@ -1,4 +1,5 @@
-//! The packages that a program needs for the client or for a worker are few, and none of them compiles C.
+//! The packages that a program needs for the client or for a worker are few, and none of them compiles C; one machine needs no
+//! library of the system.
 
 use std::{collections::BTreeSet, process::Command};
 
@@ -34,4 +35,17 @@ fn the_sdk_needs_few_packages_and_no_c_compiler() {
             .find(|name| name.starts_with("cc ") || name.starts_with("cmake "));
         assert_eq!(compiles_c, None, "{feature}");
     }
+}
+
+/// The default build links no library of the system and compiles no C++: these packages would.
+#[test]
+fn one_machine_needs_nothing_of_the_servers() {
+    const OF_SERVERS: [&str; 4] = ["libz-sys ", "openssl-sys ", "rdkafka-sys ", "scylla "];
+    let found = |feature: &str| -> Vec<&str> {
+        let packages = packages(feature);
+        let has = |name: &&str| packages.iter().any(|package| package.starts_with(*name));
+        OF_SERVERS.into_iter().filter(has).collect()
+    };
+    assert_eq!(found("default"), Vec::<&str>::new());
+    assert_eq!(found("default,cluster"), OF_SERVERS);
 }

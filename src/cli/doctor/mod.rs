@@ -1,11 +1,9 @@
 //! The command `tickwheel doctor` checks for operators all that a node depends on; each finding says what to
 //! do.
 
-mod conditions;
 mod directory;
-mod finding;
+pub(super) mod finding;
 mod ntp;
-mod shared;
 mod workers;
 
 use std::io::Write as _;
@@ -13,13 +11,9 @@ use std::io::Write as _;
 use clap::Args;
 
 use self::finding::{Finding, bad, good};
-use super::{Exit, Failure, Format, PrintArgs, node, variables};
+use super::{Exit, Failure, Format, PrintArgs, servers, variables};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
-    queue::{
-        Error, Publisher as _,
-        kafka::{self, KafkaPublisher},
-    },
     time_source::TimeSource,
 };
 
@@ -75,11 +69,11 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         });
     }
     findings.extend(match settings.store {
-        StoreKind::Cassandra => shared::look(&settings, &time).await?,
+        StoreKind::Cassandra => servers::look_at_store(&settings, &time).await?,
         StoreKind::Embedded => directory::look(&settings, &time).await?,
     });
     if settings.queue_kind() == QueueKind::Kafka {
-        findings.extend(queue(&settings, &time).await?);
+        findings.extend(servers::look_at_queue(&settings, &time).await?);
     }
     print(command.print.output, &findings)?;
     let healthy = findings.iter().all(|finding| finding.result.is_ok());
@@ -138,23 +132,4 @@ fn open_files() -> Finding {
         Err(_) if hard == "unlimited" => good(ABOUT, "no limit"),
         Err(_) => good(ABOUT, "the limit is not known on this system"),
     }
-}
-
-async fn queue(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
-    const ABOUT: &str = "queue";
-    let queue = KafkaPublisher::connect(node::kafka(settings)?, time.clone())?;
-    match queue.ping().await {
-        Ok(()) => {}
-        Err(error @ Error::Unsuitable { .. }) => return Ok(vec![bad(ABOUT, error.to_string())]),
-        Err(error @ Error::Unavailable { .. }) => {
-            let text = format!("{error}: is --kafka right, does the broker run?");
-            return Ok(vec![bad(ABOUT, text)]);
-        }
-    }
-    let mut findings = vec![good(ABOUT, format!("{} answers", settings.kafka.join(",")))];
-    match kafka::conditions::ask(&node::kafka(settings)?).await {
-        Ok(found) => findings.extend(conditions::of_queue(&found)),
-        Err(error) => findings.push(bad("topics", error.to_string())),
-    }
-    Ok(findings)
 }

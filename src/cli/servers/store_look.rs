@@ -3,12 +3,12 @@
 
 use std::time::Duration;
 
-use super::{
-    conditions,
-    finding::{Finding, bad, good},
-};
+use super::{conditions, settings};
 use crate::{
-    cli::{Failure, node},
+    cli::{
+        Failure,
+        doctor::finding::{Finding, bad, good},
+    },
     config::Settings,
     model::{
         clock::{self, Rules},
@@ -24,9 +24,12 @@ use crate::{
 const WALL_AGE_MAX: Duration = Duration::from_millis(2500);
 
 /// Looks at the whole store.
-pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<Finding>, Failure> {
+pub(in crate::cli) async fn look_at_store(
+    settings: &Settings,
+    time: &TimeSource,
+) -> Result<Vec<Finding>, Failure> {
     const ABOUT: &str = "store";
-    let store = match cassandra::Store::connect(&node::cassandra(settings)?, time).await {
+    let store = match cassandra::Store::connect(&settings::cassandra(settings)?, time).await {
         Ok(store) => store,
         Err(error) => return Ok(vec![bad(ABOUT, error.to_string())]),
     };

@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use super::finding::{Finding, bad, good};
 use crate::{
+    cli::doctor::finding::{Finding, bad, good},
     limits::TOPIC_RETENTION,
     model::time::{Millis, whole_millis},
     queue::kafka::conditions::{self as kafka, TopicState},

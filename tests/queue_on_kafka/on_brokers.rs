@@ -1,0 +1,29 @@
+//! `Env::kafka` gives a case of the contract the brokers that `make test` has started.
+
+use tickwheel::queue::kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings};
+
+use crate::queue_contract::*;
+
+impl Env {
+    pub(crate) fn kafka(group_protocol: GroupProtocol) -> Self {
+        let brokers = std::env::var("TICKWHEEL_TEST_KAFKA").expect(
+            "no Kafka to test with: use `make test`, or set TICKWHEEL_TEST_KAFKA=HOST:PORT",
+        );
+        let settings = Settings {
+            partitions: PARTITIONS,
+            group_protocol,
+            // A machine that runs all cases at once must not make a topic look sick.
+            patience: LIMIT,
+            ..Settings::new(&brokers)
+        };
+        let time = TimeSource::real();
+        let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
+        Self {
+            publisher: Arc::new(publisher),
+            subscriptions: Arc::new(KafkaSubscriptions::new(settings, time.clone())),
+            queue: Queue::Kafka(brokers),
+            prefix: format!("test-{}", time.random_uuid().simple()),
+            time,
+        }
+    }
+}
