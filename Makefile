@@ -12,9 +12,17 @@ ASKED := --workspace --test servers --test fault --test drill
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+.PHONY: setup texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+
+# One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
+LOOK = check
+FOR ?= demo
+
+setup: ## installs what this machine lacks for `make demo`; FOR=check, FOR=test: for the gate, for the tests
+	tests/look --install $(FOR)
 
 texts: ## format, house rules, spelling: what needs no build of the service
+	@tests/look $(LOOK)
 	$(CARGO) fmt --all --check
 	$(CARGO) test -p tickwheel-tidy --quiet
 	$(TOOL) typos
@@ -28,6 +36,7 @@ check: texts ## the quick part of the gate: texts, and lints
 test test-all test-cassandra-4: export RUSTC_WORKSPACE_WRAPPER := $(CURDIR)/tests/linted
 test test-all test-cassandra-4: export RUSTDOC := $(CURDIR)/tests/documented
 
+test: LOOK = test
 test: texts ## the gate: texts, lints, documentation and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
 	$(STACK) fetch
 	$(CARGO) test --no-run --lib --bins --tests $(ASKED) --quiet
@@ -159,5 +168,6 @@ stack-down: ## stops what `make stack` started
 	$(STACK) down
 
 demo: ## a service on this machine, a few tasks, each shown firing; stops by itself
+	@tests/look demo
 	$(CARGO) build --bin tickwheel
 	examples/demo.sh target/debug/tickwheel

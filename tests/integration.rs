@@ -36,6 +36,7 @@ mod kept_directory;
 mod local;
 mod local_queues;
 mod local_stores;
+mod look;
 mod one_process;
 mod operations;
 mod program_words;
