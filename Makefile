@@ -167,7 +167,8 @@ stack: ## real Cassandra and Kafka for hand work; prints their addresses
 stack-down: ## stops what `make stack` started
 	$(STACK) down
 
+# Nobody waits for optimised dependencies here: they would take as long again as all the rest (decision 126).
 demo: ## a service on this machine, a few tasks, each shown firing; stops by itself
 	@tests/look demo
-	$(CARGO) build --bin tickwheel
-	examples/demo.sh target/debug/tickwheel
+	$(CARGO) --config 'profile.dev.package."*".opt-level=0' build --locked --bin tickwheel
+	examples/demo.sh $${CARGO_TARGET_DIR:-target}/debug/tickwheel
