@@ -12,7 +12,7 @@ ASKED := --workspace --test servers --test fault --test drill
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: setup texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+.PHONY: setup bare texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
 # One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
 LOOK = check
@@ -172,3 +172,6 @@ demo: ## a service on this machine, a few tasks, each shown firing; stops by its
 	@tests/look demo
 	$(CARGO) --config 'profile.dev.package."*".opt-level=0' build --locked --bin tickwheel
 	examples/demo.sh $${CARGO_TARGET_DIR:-target}/debug/tickwheel
+
+bare: ## `make demo` of a fresh clone in a Debian with nothing in it, with the time of each step; needs root
+	tests/bare/run
