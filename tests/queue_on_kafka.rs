@@ -24,15 +24,9 @@ use tickwheel::{
 };
 
 use crate::queue_contract::*;
+use on_brokers::brokers;
 
 contract!([#[tokio::test(flavor = "multi_thread")]] Env::kafka(GroupProtocol::Classic));
-
-fn brokers(env: &Env) -> String {
-    match &env.queue {
-        Queue::Kafka(brokers) => brokers.clone(),
-        Queue::Memory(_) | Queue::Embedded(_) => panic!("these cases are about Kafka"),
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn the_brokers_own_group_protocol_works_as_well() {

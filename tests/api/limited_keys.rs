@@ -116,7 +116,7 @@ async fn a_limited_operator_sets_no_notice_to_a_host_that_its_key_does_not_cover
     assert!(denied(&refused), "{:?}", refused.body);
     assert!(refused.problem().detail.contains("http:partner.example"));
     assert_eq!(set(&operator, "own.example", 3).await.status, 201);
-    // What another has set stays, and the rest can be changed.
+    // A notice that another has set stays, and the rest can be changed.
     assert_eq!(set(&root, "partner.example", 3).await.status, 200);
     assert_eq!(set(&operator, "partner.example", 4).await.status, 200);
     assert!(denied(&set(&operator, "third.example", 4).await));

@@ -25,6 +25,7 @@ mod joins;
 mod keyed;
 mod keys;
 mod keys_and_roles;
+mod keys_that_end;
 mod labels;
 mod large_registrations;
 mod leftover;

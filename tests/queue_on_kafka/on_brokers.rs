@@ -27,3 +27,11 @@ impl Env {
         }
     }
 }
+
+/// The brokers of a case, for clients of its own.
+pub(super) fn brokers(env: &Env) -> String {
+    match &env.queue {
+        Queue::Kafka(brokers) => brokers.clone(),
+        Queue::Memory(_) | Queue::Embedded(_) => panic!("these cases are about Kafka"),
+    }
+}

@@ -5,7 +5,7 @@ use super::{
     scenarios::{Round, Scenario},
 };
 
-/// What the pairs of a scenario gave, one value for each.
+/// The ratios of a scenario, one for each pair.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) scenario: Scenario,

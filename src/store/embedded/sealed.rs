@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 /// The name of the last line.
 const CHECK: &str = "check=";
 
-/// What a text that may be sealed turned out to be.
+/// The state of a text that may be sealed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Seal<'a> {
     /// These lines are as they were written.
