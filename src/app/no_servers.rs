@@ -19,6 +19,9 @@ pub enum StoreSettings {}
 #[derive(Debug, Clone)]
 pub enum QueueSettings {}
 
+/// The two sides of a queue.
+type Sides = (Arc<dyn Publisher>, Arc<dyn Subscriptions>);
+
 /// Returns the addresses of the store.
 pub(super) fn addresses(settings: &StoreSettings) -> String {
     match *settings {}
@@ -37,6 +40,6 @@ pub(super) fn queue(
     settings: &QueueSettings,
     _shape: &Shape,
     _time: &TimeSource,
-) -> Result<(Arc<dyn Publisher>, Arc<dyn Subscriptions>), queue::Error> {
+) -> Result<Sides, queue::Error> {
     match *settings {}
 }

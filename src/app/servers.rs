@@ -17,6 +17,9 @@ pub(super) use crate::{
     queue::kafka::Settings as QueueSettings, store::cassandra::Settings as StoreSettings,
 };
 
+/// The two sides of a queue.
+type Sides = (Arc<dyn Publisher>, Arc<dyn Subscriptions>);
+
 /// Returns the addresses of the store, for the log.
 pub(super) fn addresses(settings: &StoreSettings) -> String {
     settings.contact_points.join(",")
@@ -37,7 +40,7 @@ pub(super) fn queue(
     settings: &QueueSettings,
     shape: &Shape,
     time: &TimeSource,
-) -> Result<(Arc<dyn Publisher>, Arc<dyn Subscriptions>), queue::Error> {
+) -> Result<Sides, queue::Error> {
     let mut settings = settings.clone();
     settings.partitions = settings.partitions.min(i32::from(shape.wheels()));
     let subscriptions = KafkaSubscriptions::new(settings.clone(), time.clone());
