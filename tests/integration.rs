@@ -37,6 +37,7 @@ mod local;
 mod local_queues;
 mod local_stores;
 mod look;
+mod near_timer;
 mod one_process;
 mod operations;
 mod program_words;

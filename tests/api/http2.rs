@@ -16,6 +16,7 @@ use tokio::{
 };
 
 use super::{Site, request};
+use crate::near_timer::keep_near;
 
 use tickwheel::{
     http::serve,
@@ -45,14 +46,7 @@ impl Served {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let server = serve(listener, site.router.clone(), site.shutdown.clone());
-        // A paused clock jumps to the next timer, even while data is on the wire. A timer that is always near
-        // prevents that.
-        let time = site.node.time.clone();
-        tokio::spawn(async move {
-            loop {
-                time.sleep(Duration::from_millis(5)).await;
-            }
-        });
+        keep_near(site.node.time.clone());
         Self {
             server: tokio::spawn(server),
             site,

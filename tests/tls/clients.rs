@@ -1,6 +1,6 @@
 //! Clients are let in by their authority, their certificate and their version of HTTP.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use axum::body::{Body, to_bytes};
 use hyper_util::rt::{TokioExecutor, TokioIo};
@@ -22,6 +22,7 @@ use super::{
     Port,
     identity::{Authority, Identity},
 };
+use crate::near_timer::keep_near;
 
 /// The configuration of a client below HTTP.
 fn config(authority: &Authority, identity: Option<&Identity>, protocols: &[&str]) -> ClientConfig {
@@ -169,14 +170,7 @@ async fn an_authority_that_was_taken_away_lets_nobody_in_by_an_old_session() {
 async fn a_handshake_that_does_not_go_on_is_given_up() {
     let port = Port::open().await;
     let time = TimeSource::real();
-    // A paused clock jumps to the next timer, even while data is on the wire. A timer that is always near
-    // prevents that.
-    let near = time.clone();
-    tokio::spawn(async move {
-        loop {
-            near.sleep(Duration::from_millis(5)).await;
-        }
-    });
+    keep_near(time.clone());
     for begun in [&[][..], &[0x16], &[0x16, 3, 1, 2, 0, 1, 0, 1]] {
         let began = time.moment();
         let mut stream = TcpStream::connect(port.address).await.unwrap();
