@@ -55,7 +55,7 @@ test-all: test audit ## every test: faults, kills, floods, planted flaws, long s
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
 	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
 	$(CARGO) test --workspace --test drill
-	$(CARGO) clippy --lib --bins --quiet -- -D warnings
+	$(CARGO) clippy --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features worker --quiet -- -D warnings
 	tests/alerts
