@@ -5,10 +5,10 @@
 CARGO ?= cargo
 STACK := tests/stack/stack
 TOOL := tests/python_tools tests/tools.txt
-# Programs of tests that `cargo test` leaves out: they need servers, or kill them. Every build is of the whole workspace: with
-# fewer members cargo picks other features of a dependency, and builds what lies on top of it once more.
-ASKED := --workspace --test servers --test fault --test drill
-# All other tests. Those of `integration` wait more than they compute, so more of them run at once.
+# Every build is of the whole workspace: with fewer members cargo picks other features of a dependency, and builds what lies on
+# top of it once more. A name of tests takes those along that `cargo test` leaves out, as they need servers, or kill them.
+EVERY := --workspace --lib --bins --test '*'
+# The tests that need no server. Those of `integration` wait more than they compute, so more of them run at once.
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
@@ -28,7 +28,8 @@ texts: ## format, house rules, spelling: what needs no build of the service
 	$(TOOL) typos
 
 check: texts ## the quick part of the gate: texts, and lints
-	$(CARGO) clippy --all-targets $(ASKED) --quiet -- -D warnings
+	$(CARGO) clippy --workspace --all-targets --quiet -- -D warnings
+	$(CARGO) clippy $(EVERY) --quiet -- -D warnings
 
 # The tests are compiled and linted in one pass, and the pages are written from the same libraries: no dependency is checked
 # first and then built, and the library is compiled twice instead of four times (decision 129). The artefacts lie beside those of
@@ -39,7 +40,7 @@ test test-all test-cassandra-4: export RUSTDOC := $(CURDIR)/tests/documented
 test: LOOK = test
 test: texts ## the gate: texts, lints, documentation and the quick tests, also on real Cassandra and Kafka; prints the slowest ones
 	$(STACK) fetch
-	$(CARGO) test --no-run --lib --bins --tests $(ASKED) --quiet
+	$(CARGO) test --no-run $(EVERY) --quiet
 	$(CARGO) build --workspace --bins --examples --quiet
 	tests/openapi/clients
 	$(CARGO) test --workspace --doc --quiet

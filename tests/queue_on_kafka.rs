@@ -18,7 +18,7 @@ use tickwheel::{
         topic_names::TopicNames,
     },
     queue::{
-        kafka::{GroupProtocol, KafkaPublisher, Settings},
+        kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings},
         message,
     },
 };
@@ -221,12 +221,13 @@ async fn a_producer_is_not_replaced_for_a_topic_that_no_producer_reaches() {
 fn with_topics(topics: &[&str]) -> (MockCluster<'static, DefaultProducerContext>, Env) {
     let cluster = MockCluster::new(1).unwrap();
     let time = TimeSource::real();
-    let settings = Settings::new(&cluster.bootstrap_servers());
+    let brokers = cluster.bootstrap_servers();
+    let settings = Settings::new(&brokers);
     let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
     let env = Env {
         publisher: Arc::new(publisher),
-        subscriptions: Arc::new(KafkaSubscriptions::new(settings.clone(), time.clone())),
-        queue: Queue::Kafka(Box::new(settings)),
+        subscriptions: Arc::new(KafkaSubscriptions::new(settings, time.clone())),
+        queue: Queue::Kafka(brokers),
         prefix: "test".to_owned(),
         time,
     };

@@ -5,7 +5,7 @@ use super::{
     scenarios::{Round, Scenario},
 };
 
-/// The ratios of a scenario, one for each pair.
+/// The values of the pairs of a scenario, one for each.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) scenario: Scenario,

@@ -34,8 +34,10 @@ pub(crate) enum Scenario {
 const ROUNDS: usize = 3;
 /// Requests of a slice of `single`.
 const SINGLE_REQUESTS: u64 = 1500;
-/// Requests of a slice of `hundreds`, and of `life`.
-const BATCHES: u64 = 30;
+/// Requests of a slice of `hundreds`: of many tasks each, so that a slice takes as long as one of `single`.
+const HUNDREDS_BATCHES: u64 = 60;
+/// Requests of a slice of `life` that register.
+const LIFE_BATCHES: u64 = 30;
 /// Tasks of a request that registers many.
 const BATCH: u64 = 100;
 /// Tasks that are only registered are due in a month.
@@ -109,8 +111,10 @@ impl Scenario {
             let far = |index: u64| now.after(FAR + Duration::from_millis(index));
             let load = match self {
                 Self::Single => Load::new(1, SINGLE_REQUESTS, far),
-                Self::Life => Load::new(BATCH, BATCHES, |_| now),
-                Self::Hundreds | Self::Burst | Self::Steady => Load::new(BATCH, BATCHES, far),
+                Self::Life => Load::new(BATCH, LIFE_BATCHES, |_| now),
+                Self::Hundreds | Self::Burst | Self::Steady => {
+                    Load::new(BATCH, HUNDREDS_BATCHES, far)
+                }
             };
             let before = side.spent()?;
             let begun_us = side.service.time.stamp();
