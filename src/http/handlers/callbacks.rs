@@ -110,14 +110,15 @@ pub(in crate::http) async fn set(
     let policy = policy(&request, api.options.has_kafka, &own_topics)?;
     drop(text);
     let callbacks = api.service.callbacks();
-    let present = callbacks.get(&name).await?;
-    let present = present
-        .as_ref()
-        .and_then(|callback| callback.policy.as_ref());
-    let is_set = present.and_then(|policy| policy.notify.as_ref());
-    caller.allows_notice(policy.notify.as_ref(), is_set)?;
+    // Asked of the configuration that is replaced, so nothing else can be set in between.
+    let notify = policy.notify.clone();
+    let allows = |old: Option<&Policy>| {
+        let old = old.and_then(|policy| policy.notify.as_ref());
+        caller.allows_notice(notify.as_ref(), old)
+    };
+    let holds = holds(&condition);
     let changed = callbacks
-        .configure(&name, policy, &holds(&condition))
+        .configure(&name, policy, &|old| holds(old) && allows(old).is_ok())
         .await?;
     let now = api.options.time.now();
     let answer = |status, callback: &Callback| {
@@ -135,7 +136,12 @@ pub(in crate::http) async fn set(
         Changed::Replaced(callback) | Changed::Same(callback) => {
             Ok(answer(StatusCode::OK, &callback))
         }
-        other => Err(refused(&name, &other)),
+        other => {
+            if let Changed::Mismatch(old) = &other {
+                allows(old.policy.as_ref())?;
+            }
+            Err(refused(&name, &other))
+        }
     }
 }
 
