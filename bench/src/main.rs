@@ -96,10 +96,10 @@ fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::List => list(),
         Command::Run(run) => start(run),
-        Command::Embedded(options) => embedded::run(options),
+        Command::Embedded(options) => on_one_thread(embedded::run(options)),
         Command::SimulateCluster(options) => simulate::run(&options),
-        Command::Peers(options) => peers::run(options),
-        Command::Gate(options) => gate::run(options),
+        Command::Peers(options) => on_one_thread(peers::run(options)),
+        Command::Gate(options) => on_one_thread(gate::run(options)),
     };
     match done {
         Ok(code) => code,
@@ -131,6 +131,14 @@ fn describe<S: ValueEnum>(out: &mut impl std::io::Write) -> anyhow::Result<()> {
         writeln!(out, "{name:<12} {about}")?;
     }
     Ok(())
+}
+
+/// Runs work on one thread, so that the program under test has the rest of two cores.
+fn on_one_thread(work: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()?;
+    runtime.block_on(Box::pin(work))
 }
 
 fn start(run: Run) -> anyhow::Result<ExitCode> {

@@ -81,15 +81,7 @@ enum Outcome {
 }
 
 /// Runs the gate. The exit code is 0 for not worse, 1 for worse, 2 when that is open, 3 when the machine is busy.
-pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
-    // One thread, so that the service has the rest of two cores.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(Box::pin(measure(options)))
-}
-
-async fn measure(options: Options) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let time = TimeSource::real();
     let seed = options.seed.unwrap_or_else(|| time.random());
     say(&format!("seed {seed}"));

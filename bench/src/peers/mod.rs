@@ -253,15 +253,7 @@ impl Setup {
 }
 
 /// Runs the scenarios; the exit code is 1 when a task was lost or early, or a peer failed.
-pub(crate) fn run(options: Options) -> anyhow::Result<ExitCode> {
-    // One thread, so that the peer has the rest of two cores.
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()?;
-    runtime.block_on(Box::pin(measure(options)))
-}
-
-async fn measure(options: Options) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
     let time = TimeSource::real();
     let program = match options.program {
         Some(program) => program,
