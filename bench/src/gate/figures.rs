@@ -1,11 +1,12 @@
-//! The figures of all pairs of a scenario become, for the reader of the gate, a line with both ratios and a verdict.
+//! The figures of all rounds of a scenario become, for the reader of the gate, a line with both ratios and a verdict.
 
 use super::{
     judge::{Estimate, Verdict, median},
-    scenarios::{Round, Scenario},
+    round::Round,
+    scenarios::Scenario,
 };
 
-/// The values of the pairs of a scenario, one for each.
+/// The values of the rounds of a scenario, one for each.
 #[derive(Debug)]
 pub(super) struct Figures {
     pub(super) scenario: Scenario,
@@ -30,29 +31,25 @@ impl Figures {
         }
     }
 
-    /// Adds a pair: the median of the ratios of its rounds.
+    /// Adds rounds.
     pub(super) fn add(&mut self, rounds: &[Round]) {
-        let of = |figure: fn(&Round) -> f64| {
-            let values: Vec<f64> = rounds.iter().map(figure).collect();
-            median(&values).filter(|value| value.is_finite())
-        };
-        self.cpu
-            .extend(of(|round| ratio(round.cpu[1], round.cpu[0])));
-        self.base_us.extend(of(|round| {
-            round.cpu[0].as_secs_f64() * 1e6 / round.tasks as f64
-        }));
-        // The faster one took less time for the same tasks.
-        self.rate
-            .extend(of(|round| ratio(round.took[0], round.took[1])));
-        self.base_rate
-            .extend(of(|round| round.tasks as f64 / round.took[0].as_secs_f64()));
+        for round in rounds {
+            let (tasks, took) = (round.tasks as f64, round.took[0].as_secs_f64());
+            let of = |value: f64| value.is_finite().then_some(value);
+            self.cpu.extend(of(ratio(round.cpu[1], round.cpu[0])));
+            let seconds = round.cpu[0].as_secs_f64();
+            self.base_us.extend(of(seconds * 1e6 / tasks));
+            // The faster one took less time for the same tasks.
+            self.rate.extend(of(ratio(round.took[0], round.took[1])));
+            self.base_rate.extend(of(tasks / took));
+        }
     }
 
     pub(super) fn cpu(&self) -> Option<Estimate> {
         Estimate::of(&self.cpu)
     }
 
-    /// Tells whether more pairs would change little.
+    /// Tells whether more rounds would change little.
     pub(super) fn is_done(&self) -> bool {
         self.cpu().is_some_and(Estimate::is_narrow)
     }
@@ -70,9 +67,10 @@ impl Figures {
         let base_us = median(&self.base_us).unwrap_or_default();
         let base_rate = median(&self.base_rate).map_or(String::new(), |rate| format!("{rate:.0}"));
         format!(
-            "{name:<10}{:>6}{base_us:>12.2}  {:<16}{base_rate:>10}  {rate:<16}  {}",
+            "{name:<10}{:>6}{base_us:>12.2}  {:<16}{:<14}{base_rate:>10}  {rate:<16}  {}",
             self.cpu.len(),
             cpu.text(),
+            cpu.quartiles_text(),
             self.verdict().text(cpu)
         )
     }
@@ -81,8 +79,8 @@ impl Figures {
 /// The head of the table.
 pub(super) fn head() -> String {
     format!(
-        "{:<10}{:>6}{:>12}  {:<16}{:>10}  {:<16}  verdict",
-        "scenario", "pairs", "us a task", "CPU ratio", "tasks/s", "rate ratio"
+        "{:<10}{:>6}{:>12}  {:<16}{:<14}{:>10}  {:<16}  verdict",
+        "scenario", "rounds", "us a task", "CPU ratio", "quartiles", "tasks/s", "rate ratio"
     )
 }
 
@@ -105,16 +103,17 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_counts_by_the_middle_of_its_rounds_whatever_the_speed_of_each() {
+    fn the_middle_of_the_rounds_counts_whatever_the_speed_of_each() {
         let mut figures = Figures::of(Scenario::Life);
         // The second round is twice as slow for both, the third was disturbed.
         figures.add(&[round(100, 110), round(200, 220), round(100, 300)]);
-        assert!((figures.cpu[0] - 1.1).abs() < 1e-9);
+        let cpu = figures.cpu().unwrap();
+        assert!((cpu.median - 1.1).abs() < 1e-9);
         assert!((figures.rate[0] - 1.1).abs() < 1e-9);
         assert!((figures.base_us[0] - 100.0).abs() < 1e-9);
         assert_eq!(figures.verdict(), Verdict::CannotTell);
         assert!(!figures.is_done());
-        (1..11).for_each(|_| figures.add(&[round(100, 110)]));
+        figures.add(&[round(100, 110); 13]);
         assert_eq!(figures.verdict(), Verdict::Worse);
         assert!(figures.is_done());
     }

@@ -1,15 +1,14 @@
-//! The judge decides for the gate from the ratios of all pairs whether a program is worse than another.
+//! The judge decides for the gate from the ratios of all rounds whether a program is worse than another.
 //!
-//! It is pure. A pair of runs gives one ratio, the changed program to the base. The estimate of a figure is the
-//! median of the pairs' ratios. Its spread is half the width of the interval that holds the true median at the
-//! least in [`LEVEL`] of all cases, whatever the distribution: from one of the ordered ratios to the one that
-//! lies as far from the other end.
+//! It is pure. A round gives one ratio, the changed program to the base. The estimate of a figure is the median of the
+//! rounds' ratios. Its spread is half the width of the interval that holds the true median at the least in [`LEVEL`] of all
+//! cases, whatever the distribution: from one of the ordered ratios to the one that lies as far from the other end.
 
 /// A program is not worse up to this ratio of CPU a task.
 const RATIO_MAX: f64 = 1.03;
 /// A wider spread allows no judgement.
 const SPREAD_MAX: f64 = 0.03;
-/// A spread that is as narrow needs no more pairs: a loss of 5 % is then beyond [`RATIO_MAX`] by more than it.
+/// A spread that is as narrow needs no more rounds: a loss of 5 % is then beyond [`RATIO_MAX`] by more than it.
 const SPREAD_WANTED: f64 = 0.015;
 /// How sure the interval is. A run looks at five scenarios, so at 0.95 every fourth run of a program against itself would
 /// show a difference.
@@ -21,6 +20,8 @@ pub(super) struct Estimate {
     pub(super) median: f64,
     /// Half the width of the interval; infinite when there are too few values for one.
     pub(super) spread: f64,
+    /// A quarter of the values lie below the first, a quarter above the second.
+    quartiles: [f64; 2],
 }
 
 /// The outcome for a scenario.
@@ -32,7 +33,7 @@ pub(super) enum Verdict {
 }
 
 impl Estimate {
-    /// Returns the estimate from one value for each pair; none without values.
+    /// Returns the estimate from one value for each round; none without values.
     pub(super) fn of(values: &[f64]) -> Option<Self> {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);
@@ -44,6 +45,7 @@ impl Estimate {
         Some(Self {
             median,
             spread: ends.map_or(f64::INFINITY, |width| width / 2.0),
+            quartiles: [lower(&sorted), upper(&sorted)].map(|half| middle(half).unwrap_or(median)),
         })
     }
 
@@ -58,7 +60,7 @@ impl Estimate {
         }
     }
 
-    /// Tells whether more pairs would change little.
+    /// Tells whether more rounds would change little.
     pub(super) fn is_narrow(self) -> bool {
         self.spread <= SPREAD_WANTED
     }
@@ -66,6 +68,12 @@ impl Estimate {
     /// Tells whether the programs may be the same.
     pub(super) fn holds_one(self) -> bool {
         (self.median - 1.0).abs() <= self.spread
+    }
+
+    /// Says between which values half of the rounds lie.
+    pub(super) fn quartiles_text(self) -> String {
+        let [low, high] = self.quartiles;
+        format!("{low:.3}..{high:.3}")
     }
 
     /// Says both in words.
@@ -97,11 +105,11 @@ impl Verdict {
             Self::NotWorse => "not worse".to_owned(),
             Self::Worse => "worse".to_owned(),
             Self::CannotTell if cpu.spread.is_finite() => format!(
-                "cannot tell: a spread of {:.1} % is above {:.0} %, more pairs",
+                "cannot tell: a spread of {:.1} % is above {:.0} %, more rounds",
                 cpu.spread * 100.0,
                 SPREAD_MAX * 100.0
             ),
-            Self::CannotTell => "cannot tell: too few pairs for a spread".to_owned(),
+            Self::CannotTell => "cannot tell: too few rounds for a spread".to_owned(),
         }
     }
 }
@@ -117,6 +125,16 @@ fn middle(sorted: &[f64]) -> Option<f64> {
     let high = sorted.get(sorted.len() / 2)?;
     let low = sorted.get(sorted.len().checked_sub(1)? / 2)?;
     Some(f64::midpoint(*low, *high))
+}
+
+/// The half of ordered values below the middle, without it.
+fn lower(sorted: &[f64]) -> &[f64] {
+    sorted.get(..sorted.len() / 2).unwrap_or_default()
+}
+
+/// The half of ordered values above the middle, without it.
+fn upper(sorted: &[f64]) -> &[f64] {
+    sorted.get(sorted.len().div_ceil(2)..).unwrap_or_default()
 }
 
 /// Returns how many of so many ordered values may lie outside of the interval on each side; none when all of them
@@ -141,17 +159,21 @@ mod tests {
     use super::*;
 
     fn estimate(median: f64, spread: f64) -> Estimate {
-        Estimate { median, spread }
+        Estimate {
+            median,
+            spread,
+            quartiles: [median; 2],
+        }
     }
 
-    /// Ratios of pairs as machines give them: about a true one, some far off.
-    fn ratios(random: &mut SmallRng, pairs: usize, of: f64, noise: f64) -> Vec<f64> {
+    /// Ratios of rounds as machines give them: about a true one, some far off.
+    fn ratios(random: &mut SmallRng, rounds: usize, of: f64, noise: f64) -> Vec<f64> {
         let one = |random: &mut SmallRng| {
             let sum: f64 = (0..12).map(|_| random.random::<f64>()).sum();
             let far = if random.random_ratio(1, 20) { 4.0 } else { 1.0 };
             of * (1.0 + (sum - 6.0) * noise * far)
         };
-        (0..pairs).map(|_| one(random)).collect()
+        (0..rounds).map(|_| one(random)).collect()
     }
 
     #[test]
@@ -173,7 +195,9 @@ mod tests {
         assert_eq!(outside(16), Some(1));
         assert_eq!(outside(20), Some(2));
         let values: Vec<f64> = (0..20).map(f64::from).collect();
-        assert_eq!(Estimate::of(&values), Some(estimate(9.5, 7.5)));
+        let all = Estimate::of(&values).unwrap();
+        assert_eq!((all.median, all.spread), (9.5, 7.5));
+        assert_eq!(all.quartiles_text(), "4.500..14.500");
         let few = Estimate::of(&values[..10]).unwrap();
         assert_eq!(few.spread, f64::INFINITY);
         assert_eq!(few.verdict(), Verdict::CannotTell);

@@ -1,15 +1,17 @@
 //! The gate compares two built programs for developers: whether one costs more CPU a task than the other.
 //!
-//! Both run at once, each on a fresh directory, and get the same slices of work by turns. A pair is one run of both; the ratio of
-//! a pair is free of the speed that the machine had then. [`judge`] has the rule. A machine on which others work gives no
-//! judgement.
+//! Both run at once, each on a fresh directory, and get the same slices of work by turns. A round has slices of both within a
+//! second; the ratio of a round is free of the speed that the machine had then. Both start several times. [`judge`] has the
+//! rule. A machine on which others work gives no judgement.
 
 mod account;
 mod figures;
 mod judge;
 mod machine;
+mod round;
 mod scenarios;
 mod side;
+mod steady;
 mod workers;
 
 use std::{
@@ -19,7 +21,7 @@ use std::{
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use clap::{Args, ValueEnum};
 use rand::{Rng as _, SeedableRng as _, rngs::SmallRng, seq::SliceRandom as _};
 use tickwheel::time_source::TimeSource;
@@ -29,14 +31,14 @@ use self::{
     figures::{Figures, head},
     judge::Verdict,
     machine::{Watch, too_busy, too_small},
-    scenarios::Sides,
+    round::Sides,
     side::Side,
 };
 use crate::embedded::{service::own_usage, told_to_stop};
 
-/// How long the machine is watched before the first pair.
+/// How long the machine is watched before the first start.
 const WATCHED: Duration = Duration::from_secs(2);
-/// Pairs that are left out because others worked meanwhile; at one more the gate gives up.
+/// Starts that are left out because others worked meanwhile; at one more the gate gives up.
 const DISTURBED_MAX: u32 = 2;
 /// The gate says that the machine is busy.
 const REFUSED: u8 = 3;
@@ -58,16 +60,16 @@ pub(crate) struct Options {
     /// Scenarios to run; all when none is named.
     #[arg(long = "scenario", value_enum, value_name = "NAME", num_args = 1.., value_delimiter = ',')]
     scenarios: Vec<Scenario>,
-    /// Pairs of runs at the least: fewer than eleven have no spread.
-    #[arg(long, default_value_t = 12, value_parser = clap::value_parser!(u32).range(11..))]
-    pairs: u32,
-    /// Pairs of runs at most, for scenarios whose spread is wide.
-    #[arg(long, default_value_t = 24)]
-    pairs_max: u32,
+    /// Starts of both programs at the least, with 20 to 60 rounds of each scenario.
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    starts: u32,
+    /// Starts at most, for scenarios whose spread is wide.
+    #[arg(long, default_value_t = 8)]
+    starts_max: u32,
     /// Decides on every order; drawn and printed when not given.
     #[arg(long)]
     seed: Option<u64>,
-    /// Run one pair on any machine, to see whether it works. Nothing is judged.
+    /// Start both once on any machine, to see whether it works. Nothing is judged.
     #[arg(long)]
     trial: bool,
 }
@@ -91,7 +93,17 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
         [] => Scenario::value_variants().to_vec(),
         named => named.to_vec(),
     };
+    let found = |program: &Path| {
+        let named = program.display();
+        let absolute = std::path::absolute(program)?;
+        ensure!(
+            absolute.is_file(),
+            "there is no program {named}: build it first"
+        );
+        anyhow::Ok(absolute)
+    };
     let mut gate = Gate {
+        programs: [found(&options.base)?, found(&options.changed)?],
         figures: chosen.into_iter().map(Figures::of).collect(),
         random: SmallRng::seed_from_u64(seed),
         root,
@@ -112,6 +124,8 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<ExitCode> {
 /// The state of a run.
 struct Gate {
     options: Options,
+    /// The base and the changed one.
+    programs: [PathBuf; 2],
     figures: Vec<Figures>,
     random: SmallRng,
     root: PathBuf,
@@ -121,7 +135,7 @@ struct Gate {
 impl Gate {
     async fn run(&mut self) -> anyhow::Result<Outcome> {
         if self.options.trial {
-            self.pair(0).await?;
+            self.once(0).await?;
             return Ok(Outcome::Trial);
         }
         if let Some(reason) = too_small()? {
@@ -132,10 +146,11 @@ impl Gate {
         if let Some(reason) = too_busy(watch.others(own_usage()?.cpu_seconds)?) {
             return Ok(Outcome::Refused(reason));
         }
-        let (mut pairs, mut disturbed) = (0, 0);
-        while pairs < self.options.pairs || (pairs < self.options.pairs_max && !self.is_done()) {
-            let Some(reason) = self.pair(pairs + disturbed).await? else {
-                pairs += 1;
+        let (mut starts, mut disturbed) = (0, 0);
+        while starts < self.options.starts || (starts < self.options.starts_max && !self.is_done())
+        {
+            let Some(reason) = self.once(starts + disturbed).await? else {
+                starts += 1;
                 continue;
             };
             say(&format!("left out: {reason}"));
@@ -148,18 +163,19 @@ impl Gate {
         Ok(Outcome::Judged(Verdict::of_all(&verdicts)))
     }
 
-    /// Tells whether more pairs would change little.
+    /// Tells whether more rounds would change little.
     fn is_done(&self) -> bool {
         self.figures.iter().all(Figures::is_done)
     }
 
-    /// Runs both programs once, and adds their figures. Returns the reason when others disturbed them: then nothing is added.
-    async fn pair(&mut self, number: u32) -> anyhow::Result<Option<String>> {
+    /// Starts both programs once, runs all scenarios, and adds their figures. Returns the reason when others disturbed them:
+    /// then nothing is added.
+    async fn once(&mut self, number: u32) -> anyhow::Result<Option<String>> {
         let begun = self.time.moment();
         let folder = self.root.join(number.to_string());
         let watch = Watch::begin(own_usage()?.cpu_seconds)?;
         let mut sides = self.start(&folder).await?;
-        let enough = number >= self.options.pairs;
+        let enough = number >= self.options.starts;
         let mut order: Vec<usize> = (0..self.figures.len()).collect();
         order.shuffle(&mut self.random);
         let mut measured = Vec::new();
@@ -180,7 +196,7 @@ impl Gate {
         std::fs::remove_dir_all(&folder)?;
         let took = self.time.moment().since(begun).as_secs();
         say(&format!(
-            "pair {}: {took} s, others used {:.1} % of the cores",
+            "start {}: {took} s, others used {:.1} % of the cores",
             number + 1,
             others * 100.0
         ));
@@ -197,7 +213,7 @@ impl Gate {
 
     /// Starts both, in an order by chance.
     async fn start(&mut self, folder: &Path) -> anyhow::Result<Sides> {
-        let Options { base, changed, .. } = &self.options;
+        let [base, changed] = &self.programs;
         let (base_in, changed_in) = (folder.join("base"), folder.join("changed"));
         if self.random.random() {
             let first = Side::start(base, &base_in, &self.time).await?;

@@ -1,18 +1,20 @@
 //! The scenarios of the gate give both programs the same work, in slices, and return what it cost each.
 //!
 //! A round has two slices of each program, in the order A B B A or B A A B by chance, so that a machine that becomes slower or
-//! faster meanwhile treats both alike. The CPU of a slice is that of its requests and of the work that they leave behind. In
-//! `steady` both programs run at the same time.
+//! faster meanwhile treats both alike. The CPU of a slice is that of its requests and of the work that they leave behind.
+//! `steady` is by seconds ([`steady`]).
 
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
 use rand::{Rng as _, rngs::SmallRng};
-use tickwheel::model::time::Millis;
 
-use super::side::{Load, Side};
-use crate::embedded::load::{self, Plan};
+use super::{
+    round::{LEAD, Round, Sides},
+    side::Load,
+    steady,
+};
 
 /// A kind of work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -22,7 +24,7 @@ pub(crate) enum Scenario {
     Single,
     /// Registration, 100 tasks a request.
     Hundreds,
-    /// Tasks that are due at one moment, claimed and settled.
+    /// Tasks that are due at one moment, from then on: handed out, claimed and settled.
     Burst,
     /// 5,000 tasks a second, registered ahead, claimed and settled.
     Steady,
@@ -30,8 +32,6 @@ pub(crate) enum Scenario {
     Life,
 }
 
-/// Rounds of a pair that count. One more comes before them, since nothing is warm in it.
-const ROUNDS: usize = 3;
 /// Requests of a slice of `single`.
 const SINGLE_REQUESTS: u64 = 1500;
 /// Requests of a slice of `hundreds`: of many tasks each, so that a slice takes as long as one of `single`.
@@ -40,66 +40,40 @@ const HUNDREDS_BATCHES: u64 = 60;
 const LIFE_BATCHES: u64 = 30;
 /// Tasks of a request that registers many.
 const BATCH: u64 = 100;
-/// Tasks that are only registered are due in a month.
-const FAR: Duration = Duration::from_secs(30 * 24 * 3600);
-/// How long before they are due tasks of `burst` and `steady` are registered: before the two ticks that are read ahead.
-const LEAD: Duration = Duration::from_secs(4);
-/// Reading ahead begins so long before the first burst; the account of bursts begins then.
-const READ_AHEAD: Duration = Duration::from_millis(2_200);
-/// Time between two bursts.
-const BURST_EVERY: Duration = Duration::from_millis(400);
 /// Requests that register a burst.
 const BURST_BATCHES: u64 = 20;
-/// Rounds of bursts of a pair.
-const BURST_ROUNDS: usize = 2;
-/// Tasks a second of `steady`.
-const STEADY_RATE: u64 = 5_000;
-/// Length of `steady`.
-const STEADY_SPAN: Duration = Duration::from_secs(3);
-/// Tasks of a request of `steady`, and its connections.
-const STEADY_BATCH: u64 = 25;
-const STEADY_CONNECTIONS: usize = 32;
-
-/// Both programs, the base first.
-pub(super) type Sides = [Side; 2];
-
-/// The cost of the work of a round for both programs, the base first.
-#[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Round {
-    /// Tasks of each.
-    pub(super) tasks: u64,
-    pub(super) cpu: [Duration; 2],
-    /// Zero where the rate is fixed.
-    pub(super) took: [Duration; 2],
-}
-
-impl Round {
-    fn add(&mut self, at: usize, cpu: Duration, took: Duration) {
-        for (sum, part) in [(&mut self.cpu, cpu), (&mut self.took, took)] {
-            if let Some(sum) = sum.get_mut(at) {
-                *sum += part;
-            }
-        }
-    }
-}
+/// Time between two bursts: one is done in a third of it.
+const BURST_EVERY: Duration = Duration::from_millis(150);
+/// Tasks that are only registered are due in a month.
+const FAR: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Scenario {
-    /// Gives both programs the rounds of a pair.
+    /// Gives both programs the rounds of a start.
     pub(super) async fn run(
         self,
         sides: &mut Sides,
         random: &mut SmallRng,
     ) -> anyhow::Result<Vec<Round>> {
+        let count = self.rounds();
         match self {
-            Self::Burst => bursts(sides, random).await,
-            Self::Steady => Ok(vec![Box::pin(steady(sides, random)).await?]),
-            Self::Single | Self::Hundreds | Self::Life => {
-                let mut rounds = Vec::new();
-                for _ in 0..=ROUNDS {
-                    rounds.push(self.round(sides, random).await?);
-                }
-                Ok(rounds.split_off(1))
-            }
+            Self::Burst => return Box::pin(bursts(sides, count, random)).await,
+            Self::Steady => return Box::pin(steady::run(sides, count, random)).await,
+            Self::Single | Self::Hundreds | Self::Life => {}
+        }
+        let mut rounds = Vec::new();
+        for _ in 0..=count {
+            rounds.push(self.round(sides, random).await?);
+        }
+        // Nothing is warm in the first one.
+        Ok(rounds.split_off(1))
+    }
+
+    /// Returns the rounds of a start that count. Where rounds differ more, there are more of them.
+    const fn rounds(self) -> u32 {
+        match self {
+            Self::Single | Self::Hundreds | Self::Steady => 24,
+            Self::Life => 20,
+            Self::Burst => 60,
         }
     }
 
@@ -129,6 +103,47 @@ impl Scenario {
     }
 }
 
+/// Registers bursts and waits for each. The first round does not count, since nothing is warm in it.
+async fn bursts(
+    sides: &mut Sides,
+    rounds: u32,
+    random: &mut SmallRng,
+) -> anyhow::Result<Vec<Round>> {
+    let time = sides[0].service.time.clone();
+    let first = time.now().after(LEAD + Duration::from_secs(2));
+    let due = |number: u32| first.after(BURST_EVERY * number);
+    let order: Vec<usize> = (0..=rounds).flat_map(|_| order(random)).collect();
+    let tasks = BATCH * BURST_BATCHES;
+    for (number, at) in (0..).zip(&order) {
+        let load = Load::new(BATCH, BURST_BATCHES, |_| due(number));
+        sides
+            .get_mut(*at)
+            .context("a side")?
+            .register(&load)
+            .await?;
+    }
+    ensure!(
+        time.now() < first.before(LEAD - Duration::from_secs(1)),
+        "the bursts were not registered before they were read ahead"
+    );
+    let mut measured = Vec::new();
+    for (slots, number) in order.chunks(4).zip((0..).step_by(4)) {
+        let mut round = Round::default();
+        for (at, number) in slots.iter().zip(number..) {
+            let side = sides.get_mut(*at).context("a side")?;
+            time.sleep_until_wall(due(number).before(BURST_EVERY / 10))
+                .await;
+            let before = side.spent()?;
+            let settled_us = side.workers.settled(tasks).await?;
+            let took = passed(due(number).0 * 1000, settled_us);
+            round.add(*at, side.spent_when_quiet().await? - before, took);
+        }
+        round.tasks = 2 * tasks;
+        measured.push(round);
+    }
+    Ok(measured.split_off(1))
+}
+
 /// Returns which side comes when in a round.
 fn order(random: &mut SmallRng) -> [usize; 4] {
     if random.random() {
@@ -140,80 +155,6 @@ fn order(random: &mut SmallRng) -> [usize; 4] {
 
 fn passed(from_us: i64, to_us: i64) -> Duration {
     Duration::from_micros(u64::try_from(to_us - from_us).unwrap_or(0))
-}
-
-/// Registers all bursts of a pair, waits for them, and gives each its account: from the end of the program's burst before it to
-/// the end of its own, so that reading ahead is in it.
-async fn bursts(sides: &mut Sides, random: &mut SmallRng) -> anyhow::Result<Vec<Round>> {
-    let time = sides[0].service.time.clone();
-    let first = time.now().after(LEAD + Duration::from_secs(1));
-    let order: Vec<usize> = (0..BURST_ROUNDS).flat_map(|_| order(random)).collect();
-    let due = |number: usize| first.after(BURST_EVERY * u32::try_from(number).unwrap_or(0));
-    let tasks = BATCH * BURST_BATCHES;
-    for (number, at) in order.iter().enumerate() {
-        let load = Load::new(BATCH, BURST_BATCHES, |_| due(number));
-        let side = sides.get_mut(*at).context("a side")?;
-        side.register(&load).await?;
-    }
-    let counted = first.before(READ_AHEAD);
-    ensure!(time.now() < counted, "bursts were not registered in time");
-    time.sleep_until_wall(counted).await;
-    let mut spent = [sides[0].spent()?, sides[1].spent()?];
-    let mut rounds = vec![Round::default(); BURST_ROUNDS];
-    for (number, at) in order.into_iter().enumerate() {
-        let side = sides.get_mut(at).context("a side")?;
-        let settled_us = side.workers.settled(tasks).await?;
-        let now = side.spent_when_quiet().await?;
-        let before = spent.get_mut(at).context("a side")?;
-        let round = rounds.get_mut(number / 4).context("a round")?;
-        round.tasks = 2 * tasks;
-        round.add(at, now - *before, passed(due(number).0 * 1000, settled_us));
-        *before = now;
-    }
-    Ok(rounds)
-}
-
-/// Runs a stream through both programs at the same time, one half an interval behind the other.
-async fn steady(sides: &mut Sides, random: &mut SmallRng) -> anyhow::Result<Round> {
-    let [base, changed] = sides;
-    let interval = Duration::from_secs(STEADY_BATCH).div_f64(STEADY_RATE as f64);
-    let plan = Plan {
-        tasks: STEADY_RATE * STEADY_SPAN.as_secs(),
-        batch: STEADY_BATCH,
-        connections: STEADY_CONNECTIONS,
-        interval: Some(interval),
-        keep_every: STEADY_RATE,
-    };
-    let mut waits = [Duration::ZERO, interval / 2];
-    if random.random() {
-        waits.reverse();
-    }
-    let first = base.service.time.now().after(LEAD);
-    let due = move |index: u64| first.after(Duration::from_millis(index * 1000 / STEADY_RATE));
-    let before = [base.spent()?, changed.spent()?];
-    let (one, other) = tokio::join!(
-        stream(base, waits[0], plan, due),
-        stream(changed, waits[1], plan, due)
-    );
-    let spent = [one?, other?];
-    Ok(Round {
-        tasks: plan.tasks,
-        cpu: [spent[0] - before[0], spent[1] - before[1]],
-        took: [Duration::ZERO; 2],
-    })
-}
-
-/// Registers, and waits until everything is settled; returns the CPU of the service so far.
-async fn stream(
-    side: &mut Side,
-    wait: Duration,
-    plan: Plan,
-    due: impl Fn(u64) -> Millis + Send + Copy + 'static,
-) -> anyhow::Result<Duration> {
-    side.service.time.sleep(wait).await;
-    load::register(&side.service, plan, due).await?;
-    side.workers.settled(plan.tasks).await?;
-    side.spent_when_quiet().await
 }
 
 #[cfg(test)]

@@ -4,6 +4,7 @@
 use std::{path::Path, time::Duration};
 
 use anyhow::ensure;
+use futures_util::future::try_join_all;
 use tickwheel::{model::time::Millis, time_source::TimeSource};
 
 use super::{account::Account, workers::Workers};
@@ -95,12 +96,30 @@ impl Side {
         };
         let requests = load.bodies.len() as u64;
         let sent = flat::post_over(&self.service.time, open, requests, body, count).await?;
-        let tasks = load.tasks();
-        ensure!(
-            answered == tasks,
-            "{answered} of {tasks} tasks were registered"
-        );
+        load.ensure_registered(answered)?;
         Ok(sent.took)
+    }
+
+    /// Registers at even intervals what was written before, in batches.
+    pub(super) async fn register_evenly(
+        &mut self,
+        load: &Load,
+        interval: Duration,
+    ) -> anyhow::Result<()> {
+        let (time, connections) = (&self.service.time, self.batches.len());
+        let begin = time.moment();
+        let callers = self.batches.iter_mut().enumerate();
+        let callers = callers.map(async |(first, connection)| {
+            let mut answered = 0;
+            let own = (0_u32..).zip(&load.bodies).skip(first).step_by(connections);
+            for (index, body) in own {
+                time.sleep_until(begin.after(interval * index)).await;
+                let answer = connection.post(MANY, body.as_bytes()).await?;
+                answered += wire::ids(answer).count() as u64;
+            }
+            anyhow::Ok(answered)
+        });
+        load.ensure_registered(try_join_all(callers).await?.into_iter().sum())
     }
 }
 
@@ -129,5 +148,14 @@ impl Load {
 
     pub(super) fn tasks(&self) -> u64 {
         self.batch * self.bodies.len() as u64
+    }
+
+    fn ensure_registered(&self, answered: u64) -> anyhow::Result<()> {
+        let tasks = self.tasks();
+        ensure!(
+            answered == tasks,
+            "{answered} of {tasks} tasks were registered"
+        );
+        Ok(())
     }
 }

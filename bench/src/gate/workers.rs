@@ -18,7 +18,7 @@ use crate::embedded::{
 const WORKERS: usize = 8;
 /// Tasks of a poll: a slice takes several, as workers that keep up do.
 const TASKS_MAX: usize = 500;
-/// How long a poll waits: longer than most pairs take.
+/// How long a poll waits: longer than most scenarios take.
 const POLL_WAIT: &str = "60s";
 /// How long a task that does not come is waited for.
 const PATIENCE: Duration = Duration::from_secs(60);
