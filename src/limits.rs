@@ -211,6 +211,10 @@ pub const DEFERRED_BEHIND_MAX: Duration = Duration::from_secs(10);
 /// Bytes that one wheel holds in memory ahead of their due time, and in flight; beyond it the reader waits.
 pub const AHEAD_BYTES_MAX: u64 = 16 * 1024 * 1024;
 
+/// How far ahead of the slowest wheel rows of the embedded store expire. The row of a task that has ended lives for seven days
+/// at least, so it stays until all looks within six days of its end are done.
+pub const EXPIRED_AHEAD_MAX: Duration = Duration::from_secs(24 * 3600);
+
 /// How long after its publication a message alone proves that its task exists. Rows of tasks that have ended live for seven days
 /// at least ([`crate::model::state::TERMINAL_TTL_MIN`]): a day less leaves room for clocks that differ.
 pub const MESSAGE_TRUSTED_MAX: Duration = Duration::from_secs(6 * 24 * 3600);
@@ -221,10 +225,6 @@ pub const NOTED_TASKS_MAX: usize = 50_000;
 
 /// Near tasks that a node holds in memory; beyond it a near task is left to its look or backup entry.
 pub const NEAR_TASKS_MAX: usize = 140_000;
-
-/// Tasks that a node tries again from memory because their looks could not publish them. Others wait for another look, so
-/// an outage of the queue does not take the room of new tasks.
-pub const LOOKS_TRIED_AGAIN_MAX: usize = 1_000;
 
 /// Bytes of near tasks that a node holds in memory.
 pub const NEAR_BYTES_MAX: u64 = 128 * 1024 * 1024;

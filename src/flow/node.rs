@@ -71,7 +71,7 @@ impl Node {
         let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
-        let looker = looker(&ctx, (&sender, &near), &placer, &mover, &turns, &known);
+        let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
         let recovery = Recovery {
             ctx: Arc::clone(&ctx),
             hands: hands.clone(),
@@ -361,19 +361,14 @@ fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
 /// The examiner of tasks.
 fn looker(
     ctx: &Arc<Context>,
-    (sender, near): (&Sender, &Near),
+    sender: &Sender,
     placer: &Placer,
     mover: &Mover,
     turns: &Arc<ReadPermits>,
     known: &Remembered,
 ) -> Looker {
     let (turns, demand) = (Arc::clone(turns), known.demand.clone());
-    let republisher = Republisher::new(
-        Arc::clone(ctx),
-        placer.clone(),
-        sender.clone(),
-        near.clone(),
-    );
+    let republisher = Republisher::new(Arc::clone(ctx), placer.clone(), sender.clone());
     Looker::new(
         Arc::clone(ctx),
         placer.clone(),

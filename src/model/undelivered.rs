@@ -59,7 +59,7 @@ pub enum Stage {
     },
     /// It waits in the memory of near tasks.
     Near {
-        /// Its durable record comes up before it would be tried again.
+        /// Its durable record comes up before it would be tried again, or it was tried for long while others passed.
         record_comes: bool,
         /// The record takes it for published, and it never was.
         never_published: bool,
@@ -81,8 +81,6 @@ pub enum Action {
     LeaveToLook,
     /// The same, and one more look is put, which comes soon and does not take the task for published.
     LookSoon,
-    /// The same, and it is tried again from memory for some seconds, until that look comes at most.
-    LookSoonAndRetry,
     /// Its entry is put into a later slot, with its start kept.
     FurtherOn,
     /// It is set aside for a person.
@@ -126,15 +124,15 @@ const fn of_stage(reason: Reason, stage: Stage, class: Class) -> Action {
         Stage::Look => match reason {
             Reason::RowAway => Action::RetryHere,
             Reason::RowUnreadable => Action::SetAside,
-            // It passes within seconds, and the look may come a claim timeout later.
-            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown
-                if matches!(class, Class::Tracked) =>
-            {
-                Action::LookSoonAndRetry
-            }
+            // The look waits in its place, and is put further on behind [`LOOK_PATIENCE`] while the queue takes others.
+            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown => Action::RetryHere,
             _ => look_of(reason, class),
         },
-        Stage::Recovery => Action::LeaveToLook,
+        // Its look may come a claim timeout later.
+        Stage::Recovery => match reason {
+            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown => Action::RetryHere,
+            _ => Action::LeaveToLook,
+        },
         Stage::Release => match reason {
             // They will not come; its look, or a person, sees to it.
             Reason::ContentGone | Reason::Refused | Reason::RowUnreadable => Action::LeaveToLook,
@@ -254,12 +252,12 @@ mod tests {
     }
 
     #[test]
-    fn a_look_comes_back_soon_unless_there_is_nothing_to_publish() {
+    fn a_look_waits_for_what_passes_and_comes_back_soon_for_the_rest() {
         let soon = [
             LookSoon,
-            LookSoonAndRetry,
+            RetryHere,
             LeaveToLook,
-            LookSoonAndRetry,
+            RetryHere,
             LookSoon,
             LookSoon,
         ];
@@ -269,9 +267,11 @@ mod tests {
     }
 
     #[test]
-    fn a_recovery_leaves_everything_to_the_looks() {
+    fn a_recovery_waits_for_what_passes_and_leaves_the_rest_to_the_looks() {
         for class in [Tracked, Record] {
-            assert_eq!(row(Stage::Recovery, class), [LeaveToLook; 6]);
+            let [early, away, gone, silent, no_topic, refused] = row(Stage::Recovery, class);
+            assert_eq!([away, silent], [RetryHere; 2]);
+            assert_eq!([early, gone, no_topic, refused], [LeaveToLook; 4]);
             for reason in [RowAway, RowUnreadable, NoRoom] {
                 assert_eq!(action(reason, Stage::Recovery, class), LeaveToLook);
             }
@@ -306,8 +306,8 @@ mod tests {
         assert_eq!(action(GateUnknown, near(false, true), Tracked), RetryHere);
         assert_eq!(action(GateUnknown, near(true, true), Tracked), LookSoon);
         assert_eq!(action(GateUnknown, near(true, false), Tracked), LeaveToLook);
-        assert_eq!(action(GateUnknown, Stage::Look, Tracked), LookSoonAndRetry);
-        assert_eq!(action(GateUnknown, Stage::Recovery, Tracked), LeaveToLook);
+        assert_eq!(action(GateUnknown, Stage::Look, Tracked), RetryHere);
+        assert_eq!(action(GateUnknown, Stage::Recovery, Tracked), RetryHere);
         assert_eq!(action(GateUnknown, Stage::Release, Tracked), RetryHere);
     }
 

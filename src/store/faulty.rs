@@ -346,6 +346,10 @@ impl TaskStore for Faulty {
         self.store.heartbeats_kept_since()
     }
 
+    fn expired_by(&self, now: Millis) -> Millis {
+        self.store.expired_by(now)
+    }
+
     async fn tasks(
         &self,
         ids: &[TaskId],

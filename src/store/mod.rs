@@ -1,8 +1,7 @@
 //! The store seam gives the service one interface to every store, and this contract to rely on.
 //!
-//! It has six small traits, one per table family, and [`Store`] as their sum. New state goes into [`records`]
-//! and [`index`], which take any kind of it. One suite tests the contract below (`tests/store_contract.rs`) on
-//! every implementation.
+//! It has six small traits, one per table family, and [`Store`] as their sum. New state goes into [`records`] and [`index`],
+//! which take any kind of it. One suite tests the contract below (`tests/store_contract.rs`) on every implementation.
 //!
 //! # Contract
 //! - **Acknowledged means durable**, and visible to every read that starts after the acknowledgement, on any node.
@@ -63,8 +62,7 @@ pub enum Error {
         /// The reason.
         reason: String,
     },
-    /// It has no room for new work, but goes on with the tasks that are there. New work is taken again once
-    /// there is room.
+    /// It has no room for new work, but goes on with the tasks that are there. New work is taken again once there is room.
     #[error("the store is full: {reason}")]
     Full {
         /// How full, and what to do.
@@ -97,8 +95,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// Tells whether a row that was read cannot be understood. Other rows of the same read may well be
-    /// understood.
+    /// Tells whether a row that was read cannot be understood. Other rows of the same read may well be understood.
     #[must_use]
     pub const fn is_of_a_row(&self) -> bool {
         match self {
@@ -218,16 +215,13 @@ pub trait WheelStore: Send + Sync {
     async fn scan_aside(&self, scan: &Scan) -> Result<Page, Error> {
         self.scan(scan).await
     }
-    /// Reads the rows of a wheel that are due in a range of many ticks, in key order; for lists, never for
-    /// firing.
+    /// Reads the rows of a wheel that are due in a range of many ticks, in key order; for lists, never for firing.
     ///
-    /// Every row of the range up to [`RangePage::reached`] is in this page or lies before the place it was
-    /// read from.
+    /// Every row of the range up to [`RangePage::reached`] is in this page or lies before the place it was read from.
     ///
-    /// The default reads tick by tick, at most [`RangeScan::slots_max`] slots. A store whose slots lie apart
-    /// cannot do better. A store that keeps a wheel as one ordered log overrides it with one ordered read of
-    /// the whole range. The read is bounded by [`RangeScan::rows_max`] alone, and empty ticks cost it
-    /// nothing.
+    /// The default reads tick by tick, at most [`RangeScan::slots_max`] slots. A store whose slots lie apart cannot do
+    /// better. A store that keeps a wheel as one ordered log overrides it with one ordered read of the whole range. The read
+    /// is bounded by [`RangeScan::rows_max`] alone, and empty ticks cost it nothing.
     async fn scan_range(&self, range: &RangeScan) -> Result<RangePage, Error> {
         let mut assembly = range::Assembly::of(range);
         for scans in range.scans().chunks(RANGE_READS_IN_FLIGHT_MAX) {
@@ -323,6 +317,10 @@ pub trait ClockStore: Send + Sync {
 /// The rows of tasks (conditional writes only), and the heartbeats of their attempts (plain writes).
 #[async_trait]
 pub trait TaskStore: Send + Sync {
+    /// Returns the time by which rows have expired: `now`, or less where rows stay until the wheels have caught up.
+    fn expired_by(&self, now: Millis) -> Millis {
+        now
+    }
     /// Reads task rows; none for a row that is absent.
     async fn tasks(
         &self,

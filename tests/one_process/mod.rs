@@ -13,4 +13,5 @@ mod redrive;
 mod refused;
 mod sizes;
 mod small_disk;
+mod time_off;
 mod traces;

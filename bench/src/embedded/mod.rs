@@ -85,6 +85,8 @@ pub(crate) enum Scenario {
     Lists,
     /// Lateness of a stream beside large contents without workers.
     Payloads,
+    /// Tasks that wait for a worker while no process runs. Runs only when named.
+    Unclaimed,
     /// Ten times the registrations that it sustains. Runs only when named.
     Overload,
     /// Half load for --minutes: whether memory, disk and lateness are flat. Runs only when named.
@@ -297,6 +299,7 @@ impl Scenario {
             | Self::Access
             | Self::Lists
             | Self::Payloads
+            | Self::Unclaimed
             | Self::Overload
             | Self::Soak => true,
         }
@@ -325,6 +328,7 @@ impl Scenario {
             | Self::Backup
             | Self::Lists
             | Self::Payloads
+            | Self::Unclaimed
             | Self::Overload
             | Self::Soak => 1,
         }
@@ -340,6 +344,7 @@ impl Scenario {
             Self::Mixed => scenarios::mixed(setup, report).await,
             Self::CancelHeavy => scenarios::cancel_heavy(setup, round, report).await,
             Self::Recover => scenarios::recover(setup, report).await,
+            Self::Unclaimed => scenarios::unclaimed(setup, report).await,
             Self::CatchUp => scenarios::catch_up(setup, report).await,
             Self::Idle => scenarios::idle(setup, report).await,
             Self::Keys => scenarios::keys(setup, round, report).await,

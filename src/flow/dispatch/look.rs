@@ -1,9 +1,9 @@
 //! The look stage examines tasks for the wheels when their looks have come up, and does what each task needs.
 //!
-//! This order prevents the loss of a task: it reads the rows, writes the successors (durable), and then
-//! publishes. A look that is repeated after a crash finds its successor there already, under the same key. At
-//! worst it publishes once more. A look whose task is terminal repeats the end steps and is dropped. Every
-//! other look has a successor.
+//! This order prevents the loss of a task: it reads the rows, publishes, and then writes the successors (durable). Until then
+//! the look itself stands, and is repeated after a crash: at worst it publishes once more. A look that the queue does not take
+//! has no successor, and waits where it is. A look whose task is terminal repeats the end steps and is dropped. Every other look
+//! has a successor.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -13,7 +13,7 @@ use super::{
     beats,
     held_back::{hold_behind, hold_gated, hold_queued},
     look_entries::look_at_tree,
-    republish::Republisher,
+    republish::{Republisher, Sent},
     send::{Sender, Sending, Unsent},
     unclaimed::Demand,
     undelivered as set_aside,
@@ -60,6 +60,22 @@ pub(in crate::flow) struct Looker {
     demand: Demand,
 }
 
+/// A look that is not done and has to come again.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Undone {
+    /// Why.
+    pub(in crate::flow) fault: Fault,
+    /// When it has published its task, if it has: it need not do so again while the message waits.
+    pub(in crate::flow) published: Option<Millis>,
+}
+
+impl From<Fault> for Undone {
+    fn from(fault: Fault) -> Self {
+        let published = None;
+        Self { fault, published }
+    }
+}
+
 /// Rows and heartbeats of some tasks, as read.
 #[derive(Debug)]
 pub(in crate::flow) struct TasksRead {
@@ -97,14 +113,14 @@ impl Looker {
     }
 
     /// Examines a batch of looks; one result per look, in order. An error means that the look is not done.
-    pub(in crate::flow) async fn look(&self, looks: &[&Entry]) -> Vec<Result<(), Fault>> {
+    pub(in crate::flow) async fn look(&self, looks: &[&Entry]) -> Vec<Result<(), Undone>> {
         let tasks: Vec<(TaskId, u32)> = looks.iter().map(|look| of_generation(look)).collect();
         let turn = self.turns.look().await;
         // Taken before the reads: a heartbeat that comes after them must not find its lease ended at this time.
         let now = self.ctx.now();
         let known = match self.known(&tasks).await {
             Ok(known) => known,
-            Err(fault) => return looks.iter().map(|_| Err(fault.clone())).collect(),
+            Err(fault) => return looks.iter().map(|_| Err(fault.clone().into())).collect(),
         };
         // Writes of many wheels share a sync.
         drop(turn);
@@ -129,19 +145,19 @@ impl Looker {
         finish::keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
         self.keys.keep_all(tasks, now).await;
-        let mut results = self.put_successors(looks, &decisions, now).await;
+        let sent = self
+            .republisher
+            .publish(looks, &decisions, &known.rows)
+            .await;
+        let mut results = self.put_successors(looks, &decisions, sent, now).await;
         // Behind the successors, which stand for tasks whose rows cannot be written now.
         self.sender.hold(gated).await;
-        let (results_of, rows) = (&results, &known.rows);
-        self.republisher
-            .publish(looks, &decisions, results_of, rows)
-            .await;
         let ends = looks.iter().zip(&decisions).zip(known.rows);
         let ends = ends.map(|((look, decision), row)| self.end_one(look, decision, row, now));
         for (result, ended) in results.iter_mut().zip(join_all(ends).await) {
             // A look whose successor was not written has to come again, whatever else was done.
             if let (Ok(()), Some(ended)) = (&result, ended) {
-                *result = ended;
+                *result = ended.map_err(Undone::from);
             }
         }
         results
@@ -185,7 +201,7 @@ impl Looker {
         ended: Result<(), Fault>,
     ) -> Result<(), Fault> {
         match ended {
-            Err(fault) if state::is_last_look(row, now) => {
+            Err(fault) if state::is_last_look(row, self.ctx.store.expired_by(now)) => {
                 set_aside::end_steps(&self.ctx, look, &fault).await
             }
             ended => ended,
@@ -219,7 +235,7 @@ impl Looker {
         &self,
         looks: &[&Entry],
         unreadable: HashMap<TaskId, store::Error>,
-    ) -> Vec<Result<(), Fault>> {
+    ) -> Vec<Result<(), Undone>> {
         let is_readable = |look: &&&Entry| !unreadable.contains_key(&look.key.id);
         let others: Vec<&Entry> = looks.iter().filter(is_readable).copied().collect();
         let mut others = Box::pin(self.look(&others)).await.into_iter();
@@ -228,14 +244,16 @@ impl Looker {
             results.push(match unreadable.get(&look.key.id) {
                 None => others.next().unwrap_or(Ok(())),
                 Some(error) => match row_action(error, Stage::Look, look) {
-                    Action::SetAside => set_aside::unreadable_row(&self.ctx, look, error).await,
+                    Action::SetAside => {
+                        let aside = set_aside::unreadable_row(&self.ctx, look, error).await;
+                        aside.map_err(Undone::from)
+                    }
                     // Looked at again until it can be read, or a node comes that understands it.
                     Action::RetryHere
                     | Action::LeaveToLook
                     | Action::LookSoon
-                    | Action::LookSoonAndRetry
                     | Action::FurtherOn
-                    | Action::Hold => Err(error.clone().into()),
+                    | Action::Hold => Err(Fault::from(error.clone()).into()),
                 },
             });
         }
@@ -276,23 +294,30 @@ impl Looker {
         &self,
         looks: &[&Entry],
         decisions: &[Decision],
+        sent: Vec<Sent>,
         now: Millis,
-    ) -> Vec<Result<(), Fault>> {
-        let mut results: Vec<Result<(), Fault>> = looks.iter().map(|_| Ok(())).collect();
-        let mut indices = Vec::new();
-        let mut successors = Vec::new();
-        for (index, (look, decision)) in looks.iter().zip(decisions).enumerate() {
-            if let Some(successor) = self.successor(look, decision, now) {
-                indices.push(index);
+    ) -> Vec<Result<(), Undone>> {
+        let (mut results, mut places, mut successors) = (Vec::new(), Vec::new(), Vec::new());
+        for (index, ((look, decision), sent)) in looks.iter().zip(decisions).zip(sent).enumerate() {
+            let went_out = matches!(sent, Sent::Out);
+            let (successor, result) = match sent {
+                Sent::Out | Sent::NotAsked => (self.successor(look, decision, now), Ok(())),
+                Sent::Later(later) => (Some(*later), Ok(())),
+                Sent::Waits(fault) => (None, Err(fault.into())),
+            };
+            results.push(result);
+            if let Some(successor) = successor {
+                places.push((index, went_out.then_some(now)));
                 successors.push(successor);
             }
         }
         if successors.is_empty() || flaw::is(Flaw::LookWithoutSuccessor) {
             return results;
         }
-        for (index, placed) in indices.into_iter().zip(self.placer.place(successors).await) {
-            if let Some(result) = results.get_mut(index) {
-                *result = placed.map(|_| ());
+        let placed = self.placer.place(successors).await;
+        for ((index, published), placed) in places.into_iter().zip(placed) {
+            if let (Some(result), Err(fault)) = (results.get_mut(index), placed) {
+                *result = Err(Undone { fault, published });
             }
         }
         results

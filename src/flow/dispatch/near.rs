@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -52,20 +52,14 @@ impl NearTask {
     }
 }
 
-/// A task in memory, and when it can go out: at its start, or later if it came later. None if it was tried
-/// before.
+/// A task in memory.
 #[derive(Debug)]
 struct Waiting {
     task: NearTask,
+    /// When it can go out: at its start, or later if it came later. None if it was tried before.
     from: Option<Millis>,
-    looked: Option<Looked>,
-}
-
-/// The end of the tries of a task that its look could not publish, and its place among such tasks.
-#[derive(Debug)]
-struct Looked {
+    /// When its durable record stands in for it, if it does not go out until then.
     until: Millis,
-    _place: OwnedSemaphorePermit,
 }
 
 /// The line of near tasks. Tasks whose contents are kept apart have a line of their own, and leave it by the bytes of these.
@@ -142,7 +136,6 @@ pub struct Near {
     leftovers: Leftovers,
     waiting: Arc<Mutex<Line>>,
     earlier: Arc<Notify>,
-    tried_again: Arc<Semaphore>,
 }
 
 impl Near {
@@ -163,7 +156,6 @@ impl Near {
             leftovers,
             waiting: Arc::default(),
             earlier: Arc::default(),
-            tried_again: Arc::new(Semaphore::new(limits::LOOKS_TRIED_AGAIN_MAX)),
         }
     }
 
@@ -173,7 +165,11 @@ impl Near {
     /// The remedy for a task that there is no room for.
     pub(in crate::flow) fn hold(&self, task: NearTask) -> Result<(), Action> {
         let start = task.sending.dispatch.start;
-        let from = Some(start.max(self.ctx.now()));
+        let from = start.max(self.ctx.now());
+        let until = match &task.backup {
+            Some(entry) => entry.key.due,
+            None => from.after(UNCONFIRMED_PATIENCE),
+        };
         let wakes = {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             if waiting.is_full_for(&task, self.ctx.settings.near_tasks_max) {
@@ -187,44 +183,14 @@ impl Near {
             }
             let lane = Lane::of(&task.sending.spec);
             let wakes = waiting.next_due(lane).is_none_or(|next| start < next);
-            let looked = None;
-            waiting.push(start, Waiting { task, from, looked });
+            let from = Some(from);
+            waiting.push(start, Waiting { task, from, until });
             wakes
         };
         if wakes {
             self.earlier.notify_one();
         }
         Ok(())
-    }
-
-    /// Takes tasks that their looks could not publish, as far as there is room, each with the time of the look that stands for
-    /// it. They are tried until then, for [`UNCONFIRMED_PATIENCE`] at most, and dropped after that.
-    pub(super) fn try_until_looks(&self, tasks: Vec<(Sending, Millis)>) {
-        if tasks.is_empty() || flaw::is(Flaw::UnsentTakenForSent) {
-            return;
-        }
-        let now = self.ctx.now();
-        let next = now.after(limits::STEP_PAUSE);
-        for (sending, look) in tasks {
-            let Ok(place) = Arc::clone(&self.tried_again).try_acquire_owned() else {
-                break;
-            };
-            let task = NearTask {
-                sending,
-                backup: None,
-                stands: false,
-            };
-            let looked = Some(Looked {
-                until: look.min(now.after(UNCONFIRMED_PATIENCE)),
-                _place: place,
-            });
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
-            if !waiting.is_full_for(&task, self.ctx.settings.near_tasks_max) {
-                let from = None;
-                waiting.push(next, Waiting { task, from, looked });
-            }
-        }
-        self.earlier.notify_one();
     }
 
     /// Returns how many tasks wait.
@@ -297,7 +263,7 @@ impl Near {
         handing.acknowledged(came.filter_map(|(waiting, _)| Some(now.since(waiting.from?))));
         let (mut marks, mut left, mut gated) = (Vec::new(), Vec::new(), Vec::new());
         for (waiting, result) in batch.into_iter().zip(results) {
-            let Waiting { task, looked, .. } = waiting;
+            let Waiting { task, until, .. } = waiting;
             match result {
                 Ok(()) => {
                     if task.stands {
@@ -319,8 +285,8 @@ impl Near {
                     };
                     marks.extend(task.backup.map(mark));
                 }
-                Err(unsent @ Unsent::Gated(_)) => gated.push((task, looked, unsent)),
-                Err(unsent) => left.extend(self.again(task, looked, &unsent)),
+                Err(unsent @ Unsent::Gated(_)) => gated.push((task, until, unsent)),
+                Err(unsent) => left.extend(self.again(task, until, &unsent)),
             }
         }
         left.extend(self.hold_gated(gated).await);
@@ -333,7 +299,7 @@ impl Near {
 
     /// Holds tasks behind gates that are not open, as the policy says. One whose row cannot be written is tried again as if it
     /// could not be told whether its gate is open. Returns looks to put.
-    async fn hold_gated(&self, gated: Vec<(NearTask, Option<Looked>, Unsent)>) -> Vec<Entry> {
+    async fn hold_gated(&self, gated: Vec<(NearTask, Millis, Unsent)>) -> Vec<Entry> {
         let sendings = gated
             .iter()
             .map(|(task, _, unsent)| (task.sending.clone(), unsent.clone()));
@@ -343,7 +309,7 @@ impl Near {
             .zip(held)
             .filter(|(_, held)| held.is_err());
         failed
-            .filter_map(|((task, looked, _), _)| self.again(task, looked, &Unsent::GateUnknown))
+            .filter_map(|((task, until, _), _)| self.again(task, until, &Unsent::GateUnknown))
             .collect()
     }
 
@@ -354,26 +320,24 @@ impl Near {
     }
 
     /// Tries again until the durable record takes over. The record of a tracked task takes the task for
-    /// published, so this returns a look that does not.
-    fn again(&self, task: NearTask, looked: Option<Looked>, unsent: &Unsent) -> Option<Entry> {
-        let start = task.sending.dispatch.start;
-        let record = match (&looked, &task.backup) {
-            (Some(looked), _) => looked.until,
-            (None, Some(entry)) => entry.key.due,
-            (None, None) => start.after(UNCONFIRMED_PATIENCE),
+    /// published, so this returns a look that does not. While the queue takes nothing at all, a tracked task stays here.
+    fn again(&self, task: NearTask, until: Millis, unsent: &Unsent) -> Option<Entry> {
+        let now = self.ctx.now();
+        let next = now.after(limits::STEP_PAUSE);
+        let until = match &task.backup {
+            None if self.sender.is_silent() => until.max(now.after(UNCONFIRMED_PATIENCE)),
+            None | Some(_) => until,
         };
-        let next = self.ctx.now().after(limits::STEP_PAUSE);
         let stage = Stage::Near {
-            record_comes: next >= record,
-            // The look behind a task that its look could not publish does not take it for published.
-            never_published: task.sending.first && looked.is_none(),
+            record_comes: next >= until,
+            never_published: task.sending.first,
         };
         let class = task.sending.spec.target.class();
         let action = undelivered::action(unsent.reason(), stage, class);
         if action == Action::RetryHere {
             let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
             let from = None;
-            waiting.push(next, Waiting { task, from, looked });
+            waiting.push(next, Waiting { task, from, until });
             return None;
         }
         tracing::debug!(task = %task.sending.dispatch.id, ?unsent, "left a near task to its durable record");
@@ -439,7 +403,7 @@ mod tests {
             let waiting = Waiting {
                 task: task.clone(),
                 from: None,
-                looked: None,
+                until: fixtures::START,
             };
             line.push(fixtures::START, waiting);
         }

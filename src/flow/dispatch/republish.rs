@@ -1,22 +1,20 @@
-//! The republisher publishes tasks for their looks, and tries those again that the queue has not acknowledged.
+//! The republisher publishes tasks for their looks.
 //!
-//! The successor of a look is durable before this stage gets its task, and it says that the task was published. When
-//! the publication fails, another look is put, which does not say so. It comes half a step later at the earliest, so
-//! the task is also tried from memory for some seconds, as far as there is room for such tasks. When the look cannot be put,
-//! the task is left to the successor. A look that comes behind a try that went out may publish the task once more: the claim
-//! of the copy is refused.
+//! The successor of a look is written behind it, and says that the task was published. A look whose publication the queue does
+//! not acknowledge is not done: its stage tries it again, in its place. When the publication fails for another reason, the
+//! successor comes soon and does not say that the task was published.
 
 use std::sync::Arc;
 
 use super::{
     held_back::is_first,
     look_entries::look_soon,
-    near::Near,
     send::{Sender, Sending, Unsent},
 };
 use crate::{
     flaw::{self, Flaw},
     flow::{api::Fault, context::Context, entries::entry_writer::Placer},
+    limits,
     model::{
         decision::Decision,
         dispatch::Dispatch,
@@ -26,43 +24,49 @@ use crate::{
     },
 };
 
+/// How the publication for a look went.
+#[derive(Debug)]
+pub(super) enum Sent {
+    /// The look asks for none.
+    NotAsked,
+    /// The task went out, or something else stands for it.
+    Out,
+    /// It did not, and this look comes to it soon.
+    Later(Box<Entry>),
+    /// It did not, and the look waits in its place.
+    Waits(Fault),
+}
+
 /// The stage that publishes tasks for their looks.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Republisher {
     ctx: Arc<Context>,
     placer: Placer,
     sender: Sender,
-    near: Near,
 }
 
 impl Republisher {
-    /// Publishes through the sender, and tries again in the memory of near tasks.
+    /// Publishes through the sender.
     #[must_use]
-    pub(in crate::flow) const fn new(
-        ctx: Arc<Context>,
-        placer: Placer,
-        sender: Sender,
-        near: Near,
-    ) -> Self {
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, placer: Placer, sender: Sender) -> Self {
         Self {
             ctx,
             placer,
             sender,
-            near,
         }
     }
 
-    /// Publishes what the looks ask for, where the successor is durable.
+    /// Publishes what the looks ask for. Returns for each look, in order, how that went.
     pub(super) async fn publish(
         &self,
         looks: &[&Entry],
         decisions: &[Decision],
-        results: &[Result<(), Fault>],
         rows: &[Option<TaskRow>],
-    ) {
-        let in_order = looks.iter().zip(decisions).zip(results).zip(rows);
-        let wanted = in_order.filter_map(|(((look, decision), result), row)| {
-            let (Decision::Publish(publish), Ok(())) = (decision, result) else {
+    ) -> Vec<Sent> {
+        let mut all: Vec<Sent> = looks.iter().map(|_| Sent::NotAsked).collect();
+        let in_order = looks.iter().zip(decisions).zip(rows).enumerate();
+        let wanted = in_order.filter_map(|(index, ((look, decision), row))| {
+            let Decision::Publish(publish) = decision else {
                 return None;
             };
             let sending = Sending {
@@ -70,11 +74,11 @@ impl Republisher {
                 spec: Arc::clone(&look.spec),
                 first: is_first(look, row.as_ref()),
             };
-            Some((*look, sending))
+            Some((index, sending))
         });
-        let (looks, sendings): (Vec<&Entry>, Vec<Sending>) = wanted.unzip();
+        let (indices, sendings): (Vec<usize>, Vec<Sending>) = wanted.unzip();
         if sendings.is_empty() {
-            return;
+            return all;
         }
         let sent = self.sender.send(&sendings).await;
         // A gate that was closed since the decision.
@@ -84,28 +88,31 @@ impl Republisher {
             _ => None,
         });
         self.sender.hold(gated.collect()).await;
-        let (mut soon, mut again) = (Vec::new(), Vec::new());
-        for ((look, sending), sent) in looks.iter().zip(sendings).zip(sent) {
-            let (Kind::Look { published }, Err(unsent)) = (look.kind, sent) else {
-                continue;
-            };
-            match undelivered::action(unsent.reason(), Stage::Look, sending.spec.target.class()) {
-                Action::LookSoon => soon.push(look_soon(&self.ctx, &sending, published)),
-                Action::LookSoonAndRetry => {
-                    let look = look_soon(&self.ctx, &sending, published);
-                    again.push((sending, look.key.due));
-                    soon.push(look);
-                }
-                // The successor of the look is durable: whatever else is asked for, nothing is lost.
-                Action::LeaveToLook
-                | Action::RetryHere
-                | Action::FurtherOn
-                | Action::Hold
-                | Action::SetAside => {}
+        for ((index, sending), sent) in indices.into_iter().zip(&sendings).zip(sent) {
+            if let (Some(look), Some(place)) = (looks.get(index), all.get_mut(index)) {
+                *place =
+                    sent.map_or_else(|unsent| self.unsent(look, sending, &unsent), |()| Sent::Out);
             }
         }
-        self.come_back(soon).await;
-        self.near.try_until_looks(again);
+        all
+    }
+
+    fn unsent(&self, look: &Entry, sending: &Sending, unsent: &Unsent) -> Sent {
+        let Kind::Look { published } = look.kind else {
+            return Sent::NotAsked;
+        };
+        if flaw::is(Flaw::UnsentTakenForSent) {
+            return Sent::Out;
+        }
+        match undelivered::action(unsent.reason(), Stage::Look, sending.spec.target.class()) {
+            Action::RetryHere => Sent::Waits(Fault::Unavailable {
+                reason: format!("task {} did not go out: {unsent}", look.key.id),
+                retry_after: limits::STEP_PAUSE,
+            }),
+            Action::LookSoon => Sent::Later(Box::new(look_soon(&self.ctx, sending, published))),
+            // Its successor stands for it.
+            Action::LeaveToLook | Action::FurtherOn | Action::Hold | Action::SetAside => Sent::Out,
+        }
     }
 
     /// Puts looks at tasks whose publication has failed. When that fails, too, the looks that they have

@@ -11,7 +11,7 @@ use std::{
     collections::HashMap,
     fmt,
     num::NonZero,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
 
@@ -38,7 +38,7 @@ use crate::{
         target::Target,
         task::{Content, Spec},
         time::Millis,
-        undelivered::Reason,
+        undelivered::{PATIENCE, Reason},
     },
     queue::{PublishError, Record, message::TimeTexts},
     store,
@@ -113,6 +113,15 @@ impl Unsent {
 /// Contents that are kept apart, as far as they could be read. One that is missing is gone.
 type Contents = HashMap<TaskId, Result<Content, Unsent>>;
 
+/// The last answers of the queue.
+#[derive(Debug, Default, Clone, Copy)]
+struct Answers {
+    /// When it last acknowledged anything.
+    acknowledged: Option<Moment>,
+    /// It has left something unconfirmed since.
+    unconfirmed: bool,
+}
+
 /// The sender.
 #[derive(Debug, Clone)]
 pub struct Sender {
@@ -120,7 +129,7 @@ pub struct Sender {
     pulse: RecentActivity,
     demand: Demand,
     keeper: Gatekeeper,
-    acknowledged: Arc<Mutex<Option<Moment>>>,
+    answers: Arc<Mutex<Answers>>,
     /// The turns of larger batches, where the queue does its work on the cores of this process.
     turns: Option<Arc<Semaphore>>,
 }
@@ -143,7 +152,7 @@ impl Sender {
             pulse,
             demand,
             keeper,
-            acknowledged: Arc::default(),
+            answers: Arc::default(),
             turns,
         }
     }
@@ -180,8 +189,18 @@ impl Sender {
     /// Returns when the queue last acknowledged anything.
     #[must_use]
     pub(in crate::flow) fn acknowledged(&self) -> Option<Moment> {
-        let acknowledged = self.acknowledged.lock();
-        *acknowledged.unwrap_or_else(PoisonError::into_inner)
+        self.answers().acknowledged
+    }
+
+    /// Tells whether the queue takes nothing at all: it has left something unconfirmed, and has acknowledged nothing since, nor
+    /// within [`PATIENCE`]. A task that is tried meanwhile fails with the queue, and not alone.
+    #[must_use]
+    pub(in crate::flow) fn is_silent(&self) -> bool {
+        self.answers().unconfirmed && !self.acknowledged_within(PATIENCE)
+    }
+
+    fn answers(&self) -> MutexGuard<'_, Answers> {
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.
@@ -287,23 +306,25 @@ impl Sender {
         answers: Vec<Result<(), PublishError>>,
         results: &mut [Result<(), Unsent>],
     ) {
-        let mut sent = Vec::with_capacity(published.len());
+        let (mut sent, mut unconfirmed) = (Vec::with_capacity(published.len()), false);
         for ((index, sending), answer) in published.into_iter().zip(answers) {
             match answer {
                 Ok(()) => sent.push(sending),
                 Err(error) => {
                     self.demand.taken(sending.dispatch.id);
+                    unconfirmed |= matches!(error, PublishError::Unconfirmed(_));
                     set(results, index, Unsent::Queue(error));
                 }
             }
         }
         self.count(&sent);
-        if !sent.is_empty() {
-            let moment = self.ctx.time.moment();
-            *self
-                .acknowledged
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner) = Some(moment);
+        if sent.is_empty() {
+            self.answers().unconfirmed |= unconfirmed;
+        } else {
+            *self.answers() = Answers {
+                acknowledged: Some(self.ctx.time.moment()),
+                unconfirmed: false,
+            };
         }
     }
 

@@ -140,7 +140,8 @@ async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
 
 /// Tells whether an end of this time may be told: a repetition still finds what was registered when it was told before.
 pub(super) fn may_be_told(ctx: &Context, end: Option<Millis>) -> bool {
-    end.is_none_or(|end| ctx.now().since(end) < END_TOLD_WITHIN)
+    let now = ctx.store.expired_by(ctx.now());
+    end.is_none_or(|end| now.since(end) < END_TOLD_WITHIN)
 }
 
 /// Undoes the end steps of a task that is to run again: its content lives for ever. False when it is gone.

@@ -5,8 +5,8 @@
 //! `fired` pass, when the queue has acknowledged it, or when something durable stands in for it: the look of
 //! a tracked task, a copy further on, a parked row. One bad target never stops a wheel: while the queue
 //! acknowledges others, an entry that it does not take is passed that way after [`PATIENCE`]. Only when
-//! nothing at all is acknowledged does `fired` wait, and everything is tried again. A look that fails for [`LOOK_PATIENCE`] is
-//! put further on.
+//! nothing at all is acknowledged does `fired` wait, and everything is tried again. A look that fails for [`LOOK_PATIENCE`]
+//! while others pass is put further on.
 //!
 //! Crash point: an entry that was published and is not yet done is published again by the next owner, and its
 //! claim is refused.
@@ -23,7 +23,7 @@ use crate::{
     flow::{
         context::{Context, Firing, Lane, Stepped},
         dispatch::{
-            look::Looker,
+            look::{Looker, Undone},
             look_entries::look_soon,
             send::{Sender, Sending, Unsent},
             undelivered as set_aside,
@@ -40,6 +40,7 @@ use crate::{
         time::Millis,
         undelivered::{self, Action, LOOK_PATIENCE, PATIENCE, Stage},
     },
+    time_source::Moment,
 };
 
 /// The publisher of one term.
@@ -125,11 +126,14 @@ impl Publisher {
         let (mut done, mut again, mut late) = (Vec::new(), Vec::new(), Vec::new());
         let moment = self.ctx.time.moment();
         for (mut held, result) in looks.into_iter().zip(results) {
-            let Err(fault) = result else {
+            let Err(Undone { fault, published }) = result else {
                 done.push(held.number);
                 continue;
             };
-            let since = *held.failing_since.get_or_insert(moment);
+            if let (Some(_), Kind::Look { published: known }) = (published, &mut held.entry.kind) {
+                *known = published;
+            }
+            let since = self.failing_since(&mut held, moment);
             let (task, is_late) = (held.entry.key.id, moment.since(since) >= LOOK_PATIENCE);
             tracing::debug!(%task, %fault, is_late, "a look is tried again");
             if is_late {
@@ -140,6 +144,15 @@ impl Publisher {
         }
         self.look_later(late, &mut done, &mut again).await;
         self.finish(&done, again);
+    }
+
+    /// Returns since when an entry fails while others pass. While the queue takes nothing at all, that has not begun: the entry
+    /// goes out when the queue is back, and what passed before it says nothing about it.
+    fn failing_since(&self, held: &mut Held, moment: Moment) -> Moment {
+        if self.sender.is_silent() {
+            held.failing_since = Some(moment);
+        }
+        *held.failing_since.get_or_insert(moment)
     }
 
     /// Puts looks further on that have failed for long, so that the hand of the wheel passes them: what they need may be away for
@@ -192,14 +205,12 @@ impl Publisher {
                 done.push(held.number);
                 continue;
             };
-            let since = *held
-                .failing_since
-                .get_or_insert_with(|| self.ctx.time.moment());
-            let failing = self.ctx.time.moment().since(since);
+            let moment = self.ctx.time.moment();
+            let failing = moment.since(self.failing_since(&mut held, moment));
             match self.action(&held.entry, &unsent, failing) {
                 Action::RetryHere => again.push(held),
                 Action::LeaveToLook => done.push(held.number),
-                Action::LookSoon | Action::LookSoonAndRetry => {
+                Action::LookSoon => {
                     // The look that was written ahead takes it for published.
                     let unpublished = sending(&held.entry);
                     left.extend(unpublished.map(|sending| look_soon(&self.ctx, &sending, None)));

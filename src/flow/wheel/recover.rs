@@ -2,9 +2,10 @@
 //! whose queue is its own memory.
 //!
 //! Every task that was published and not claimed, and every near task, is gone with the process before. Each
-//! has a look in the store. It would be correct, but slow, to wait for the looks. So they are read once at
-//! start, and due tasks are published again at once. This writes nothing, so a crash in between costs
-//! nothing. When a task is published twice, because its look comes up meanwhile, the claim refuses it.
+//! has a look in the store. It would be correct, but slow, to wait for the looks. So those that are still to come are
+//! read once at start, and due tasks are published again at once. This writes nothing, so a crash in between costs
+//! nothing. Looks that came up while there was no process are the wheels', which publish for them. When a task is published
+//! twice, because its look comes up meanwhile, the claim refuses it.
 
 use std::{
     collections::BTreeMap,
@@ -221,8 +222,9 @@ impl Recovery {
         };
         let rows_max = self.ctx.settings.page_rows_max;
         let page = underway.looks(wheel, place.behind, rows_max).await?;
-        // A look that has come up is done with, and a look that this process has written needs no recovery.
-        let live = |row: &&ScannedRow| row.position() > fired && row.written < self.began;
+        // A look that has come up is done with, or the wheel comes to it. One that this process has written needs no recovery.
+        let due = fired.max(Position::behind(self.ctx.now()));
+        let live = |row: &&ScannedRow| row.position() > due && row.written < self.began;
         let looks: Vec<&Entry> = page
             .rows
             .iter()
@@ -268,15 +270,7 @@ impl Recovery {
             .await?
             .into_iter()
             .partition(|sending| sending.dispatch.start <= now && at_hand(sending));
-        let held = later.into_iter().map(|sending| {
-            let held = self.near.hold(NearTask {
-                sending,
-                backup: None,
-                stands: false,
-            });
-            usize::from(held.is_ok())
-        });
-        let held = held.sum();
+        let mut held: usize = later.into_iter().map(|one| self.hold_near(one)).sum();
         let sent = self.sender.send(&due).await;
         let failed = due.iter().zip(&sent);
         let mut gated = Vec::new();
@@ -285,13 +279,26 @@ impl Recovery {
             let class = sending.spec.target.class();
             let action = undelivered::action(unsent.reason(), Stage::Recovery, class);
             tracing::debug!(task = %sending.dispatch.id, %unsent, ?action, "not gone on with");
-            if action == Action::Hold {
-                gated.push((sending.clone(), unsent.clone()));
+            match action {
+                Action::Hold => gated.push((sending.clone(), unsent.clone())),
+                Action::RetryHere => held += self.hold_near(sending.clone()),
+                // Its look stands.
+                _ => {}
             }
         }
         self.sender.hold(gated).await;
         let published = sent.iter().filter(|result| result.is_ok()).count();
         Ok(Count { published, held })
+    }
+
+    /// Holds a task in the memory of near tasks, if there is room; returns how many that are. Its look stands for it.
+    fn hold_near(&self, sending: Sending) -> usize {
+        let held = self.near.hold(NearTask {
+            sending,
+            backup: None,
+            stands: false,
+        });
+        usize::from(held.is_ok())
     }
 
     /// Returns the publication that a task is owed now; none where its entry or a later look sees to it.

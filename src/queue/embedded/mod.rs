@@ -36,7 +36,7 @@ use async_trait::async_trait;
 pub use self::consumer::EmbeddedConsumer;
 use self::{budget::Budget, log::Room, topic::Topic};
 use super::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions};
-use crate::{limits, time_source::TimeSource};
+use crate::{limits, model::time::Millis, time_source::TimeSource};
 
 /// Bounds of an embedded queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -72,6 +72,8 @@ pub struct EmbeddedQueue {
 #[derive(Debug)]
 struct Shared {
     time: TimeSource,
+    /// No record is older.
+    began: Millis,
     settings: Settings,
     dir: PathBuf,
     budget: Arc<Budget>,
@@ -115,6 +117,7 @@ impl EmbeddedQueue {
         })?;
         Ok(Self {
             shared: Arc::new(Shared {
+                began: time.now(),
                 time,
                 settings,
                 dir: dir.to_owned(),
@@ -222,7 +225,10 @@ impl Publisher for EmbeddedQueue {
 
     async fn still_queued(&self, probes: &[Probe]) -> Vec<bool> {
         let ask = |probe: &Probe| {
-            let topic = self.known(&probe.topic);
+            // A record that was published before is gone with the process that did it.
+            let topic = self
+                .known(&probe.topic)
+                .filter(|_| probe.since >= self.shared.began);
             topic.is_some_and(|topic| topic.still_queued(&probe.group, probe.wheel, probe.since))
         };
         probes.iter().map(ask).collect()

@@ -298,12 +298,8 @@ fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error
     let first = value::clock(&ClockRow::first(shape, time.now()));
     let mut group = Group::new(open, time.now());
     for wheel in shape.all_wheels() {
-        let key = key::clock(wheel);
-        let found = open
-            .get(Space::Clock, &key)
-            .map_err(|cause| fault("open the store", &cause))?;
-        if found.is_none() {
-            group.insert(Space::Clock, key, first.clone());
+        if reading::clock::read_if_any(open, wheel)?.is_none() {
+            group.insert(Space::Clock, key::clock(wheel), first.clone());
         }
     }
     group.commit(true)

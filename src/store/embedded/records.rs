@@ -39,7 +39,7 @@ impl RecordStore for Store {
         let (open, now) = (self.shared.open()?, self.shared.time.now());
         let found = open.get(Space::Record, &record_bytes::record_key(name));
         let found = found.map_err(|cause| fault(operation, &cause))?;
-        let live = found.filter(|found| value::is_live(found, now));
+        let live = found.filter(|found| value::is_live(found, open.expired_by(now)));
         let record = live.map(|found| parse_record(name.clone(), &found));
         record
             .transpose()
@@ -135,7 +135,7 @@ fn page(
     now: Millis,
     looked_at_max: usize,
 ) -> Result<IndexPage, Error> {
-    let operation = "read rows of the index";
+    let (operation, now) = ("read rows of the index", open.expired_by(now));
     let head = record_bytes::of_partition(&range.partition);
     let from = match &range.after {
         Some(after) => [head.as_slice(), after, &[0]].concat(),

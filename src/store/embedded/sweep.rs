@@ -4,7 +4,7 @@
 //! These are rows of tasks, heartbeats, contents, records and rows of the index. Rows of the last two that were
 //! removed are kept for a while against writes that arrive late, and go here as well. A pass takes hours, so the
 //! bytes of expired rows are a small part of those kept for days. The past of the wheel is removed elsewhere:
-//! [`super::erased`].
+//! [`super::erased`]. [`Open::expired_by`] says when a row has expired.
 
 use fjall::Slice;
 
@@ -85,7 +85,7 @@ fn expired(
         Space::Clock => vec![family::PARKED],
         _ => vec![0xff; 17],
     };
-    let keyspace = open.space(space);
+    let (keyspace, now) = (open.space(space), open.expired_by(now));
     let rows = (keyspace.approximate_len() / STEPS_PER_PASS).clamp(STEP_ROWS.0, STEP_ROWS.1);
     let mut bytes = 0;
     for (count, row) in keyspace.range(from..end).take(rows).enumerate() {
@@ -113,9 +113,43 @@ mod tests {
 
     use super::*;
     use crate::{
-        model::{ids::TaskId, wheel::WheelNumber},
+        limits::EXPIRED_AHEAD_MAX,
+        model::{
+            clock::{ClockRow, Position},
+            ids::TaskId,
+            wheel::WheelNumber,
+        },
         store::embedded::{disk::database, key, tests::shape},
     };
+
+    /// Notes that one wheel has fired until now, and the other until an instant.
+    fn note_clocks(open: &Open, now: Millis, slower: Millis) {
+        for (wheel, fired) in [now, slower].into_iter().enumerate() {
+            let row = ClockRow {
+                fired: Position::behind(fired),
+                version: fired.0,
+                ..ClockRow::first(open.shape(), now)
+            };
+            let wheel = WheelNumber::from_low_bits(u16::try_from(wheel).unwrap());
+            open.note_clock(key::clock(wheel), row);
+        }
+    }
+
+    #[test]
+    fn nothing_expires_more_than_a_day_ahead_of_the_slowest_wheel() {
+        let directory = TempDir::new().unwrap();
+        let open = database::open(&directory.path().join("store"), &shape(2)).unwrap();
+        let now = Millis(1_790_000_000_000);
+        // Before the clocks are known, nothing does.
+        assert!(open.expired_by(now) < Millis::EPOCH);
+        let day_ago = now.before(EXPIRED_AHEAD_MAX);
+        note_clocks(&open, now, Millis(day_ago.0 - 1));
+        assert_eq!(open.expired_by(now), Millis(now.0 - 1));
+        note_clocks(&open, now, day_ago);
+        assert_eq!(open.expired_by(now), now);
+        note_clocks(&open, now, now);
+        assert_eq!(open.expired_by(now), now);
+    }
 
     fn count(open: &Open, space: Space) -> usize {
         open.space(space).range(Vec::new()..vec![0xff; 64]).count()
@@ -126,6 +160,7 @@ mod tests {
         let directory = TempDir::new().unwrap();
         let open = database::open(&directory.path().join("store"), &shape(2)).unwrap();
         let now = Millis(1_790_000_000_000);
+        note_clocks(&open, now, now);
         let mut group = Group::new(&open, now);
         for number in 0..120 {
             let expires = Millis(now.0 + i64::from(number % 3 != 0));

@@ -86,7 +86,7 @@ fn live_row(
 ) -> Result<Option<Slice>, Error> {
     let found = open.get(space, key);
     let found = found.map_err(|cause| fault(operation, &cause))?;
-    Ok(found.filter(|found| value::is_live(found, now)))
+    Ok(found.filter(|found| value::is_live(found, open.expired_by(now))))
 }
 
 fn read_tasks(open: &Open, ids: &[TaskId], now: Millis) -> Result<Vec<Option<TaskRow>>, Error> {
@@ -117,6 +117,13 @@ impl TaskStore for Store {
 
     fn lists_ended_tasks(&self) -> bool {
         true
+    }
+
+    fn expired_by(&self, now: Millis) -> Millis {
+        // While the database is opened anew nothing is read, and nothing has expired.
+        self.shared
+            .open()
+            .map_or(Millis::EPOCH, |open| open.expired_by(now))
     }
 
     async fn ended_tasks(&self, behind: TaskId, rows_max: usize) -> Result<EndedPage, Error> {

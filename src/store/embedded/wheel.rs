@@ -117,7 +117,7 @@ fn body(open: &Open, id: TaskId, now: Millis) -> Result<Option<Content>, Error> 
     let found = open
         .get(Space::Body, &key::body(id))
         .map_err(|cause| fault(operation, &cause))?;
-    let live = found.filter(|found| value::is_live(found, now));
+    let live = found.filter(|found| value::is_live(found, open.expired_by(now)));
     let decode = |found: Slice| {
         let content = value::parse_newest(&found).map(|(_, content)| content);
         schema::decode_content(content.unwrap_or_default()).map_err(|cause| Error::Corrupt {

@@ -26,6 +26,7 @@ mod schedules;
 mod soak;
 mod steady;
 mod trees;
+mod unclaimed;
 
 pub(super) use self::{
     access::access,
@@ -49,6 +50,7 @@ pub(super) use self::{
     soak::soak,
     steady::steady,
     trees::trees,
+    unclaimed::unclaimed,
 };
 pub(crate) use self::{
     burst_beside::{Size, isolated},

@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
     sync::{
         Arc, Mutex, MutexGuard, Once, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
@@ -28,7 +28,8 @@ use super::{
     sync::sync_directory,
 };
 use crate::{
-    model::{clock::ClockRow, wheel::Shape},
+    limits::EXPIRED_AHEAD_MAX,
+    model::{clock::ClockRow, time::Millis, wheel::Shape},
     store::{
         Error,
         embedded::{
@@ -131,6 +132,8 @@ pub(in crate::store::embedded) struct Open {
     index: Keyspace,
     /// Clocks as they were committed last: every registration reads one, and must not wait for the disk.
     clocks: Mutex<HashMap<Slice, ClockRow>>,
+    /// How far the slowest wheel has fired; long ago until the clocks of all wheels are known.
+    slowest: AtomicI64,
     marks: Mutex<Marks>,
     syncs: AtomicU64,
     /// None in a database that is being created.
@@ -151,6 +154,21 @@ impl Open {
         if known.version < row.version {
             *known = row;
         }
+        if clocks.len() >= usize::from(self.shape.wheels()) {
+            let slowest = clocks.values().map(|row| row.fired.due.0).min();
+            self.slowest
+                .store(slowest.unwrap_or(i64::MIN), Ordering::Relaxed);
+        }
+    }
+
+    /// Returns the time by which rows have expired: that of the clock, and at most [`EXPIRED_AHEAD_MAX`] ahead of the slowest
+    /// wheel.
+    ///
+    /// The row of a task that has ended lives for days, so that the looks behind the end find it. Time in which no process runs,
+    /// or that a clock leaps over, is no time for looks: such rows stay until the wheels have gone through it.
+    pub(in crate::store::embedded) fn expired_by(&self, now: Millis) -> Millis {
+        let slowest = Millis(self.slowest.load(Ordering::Relaxed));
+        now.min(slowest.after(EXPIRED_AHEAD_MAX))
     }
 
     pub(in crate::store::embedded) const fn shape(&self) -> &Shape {
@@ -447,6 +465,7 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
         index: database.keyspace("index", forms::index)?,
         tables: Mutex::default(),
         clocks: Mutex::default(),
+        slowest: AtomicI64::new(i64::MIN),
         marks: Mutex::default(),
         syncs: AtomicU64::new(0),
         witness: None,

@@ -24,7 +24,7 @@ pub(in crate::store::embedded) fn page(
     rows_max: usize,
     now: Millis,
 ) -> Result<EndedPage, Error> {
-    let operation = "list tasks that have ended";
+    let (operation, now) = ("list tasks that have ended", open.expired_by(now));
     let from = [&*key::task(behind), &[0]].concat();
     let rows = open
         .space(Space::Row)

@@ -35,6 +35,7 @@ type Settle = Box<dyn FnOnce(&Result<(), Error>)>;
 /// A group under way.
 pub(in crate::store::embedded) struct Group<'a> {
     open: &'a Open,
+    /// The time by which rows have expired.
     now: Millis,
     blind: Vec<Write>,
     /// The decided changes. Of several writes of a key only the last one is kept.
@@ -49,7 +50,7 @@ impl<'a> Group<'a> {
     pub(in crate::store::embedded) fn new(open: &'a Open, now: Millis) -> Self {
         Self {
             open,
-            now,
+            now: open.expired_by(now),
             blind: Vec::new(),
             changed: HashMap::new(),
             clocks: Vec::new(),
