@@ -21,6 +21,13 @@ pub enum Outcome {
         /// The wait that the callback wants.
         after: Option<Duration>,
     },
+    /// Failed; try again after the task's backoff, and no sooner than after this wait.
+    RetryNoSooner {
+        /// The error message.
+        error: String,
+        /// The least wait.
+        least: Duration,
+    },
     /// Failed; trying again is of no use.
     Failed {
         /// The error message.
@@ -39,7 +46,7 @@ impl Outcome {
     pub const fn name(&self) -> &'static str {
         match self {
             Self::Succeeded { .. } => "succeeded",
-            Self::Retry { .. } => "retry",
+            Self::Retry { .. } | Self::RetryNoSooner { .. } => "retry",
             Self::Failed { .. } => "failed",
             Self::Snoozed { .. } => "snoozed",
         }

@@ -119,7 +119,9 @@ fn moved(base: TaskRow, event: Event, now: Millis) -> Result<TaskRow, Refusal> {
         }
         (State::New | State::Retrying, Event::Cancel) => ended(base, State::Cancelled, now),
         (_, Event::Replace { next }) => replacement::replaced(base, next, now)?,
-        (State::New | State::Retrying, Event::Dropped { reason }) => dropped(base, reason, now),
+        (State::New | State::Retrying, Event::Dropped { reason }) => {
+            ended_with(base, reason, State::Cancelled, now)
+        }
         (State::Claimed, Event::Cancel) if base.cancel_requested => return Err(Refusal::Running),
         // Its worker is gone, as its look has found; the look ends it then.
         (State::Claimed, Event::Cancel | Event::Dropped { .. }) => TaskRow {
@@ -349,15 +351,13 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
             };
             return ended(TaskRow { detail, ..base }, State::Succeeded, now);
         }
-        Outcome::Failed { error } => {
-            let detail = Detail {
-                error: Some(error),
-                ..base.detail
-            };
-            return ended(TaskRow { detail, ..base }, State::Failed, now);
-        }
+        Outcome::Failed { error } => return ended_with(base, error, State::Failed, now),
         Outcome::Retry { error, after } => {
-            let wait = after.unwrap_or_else(|| base.detail.spec.backoff.wait(base.tries, chance));
+            let wait = after.unwrap_or_else(|| backed_off(&base, chance));
+            (Some(error), Ending::Retry, wait)
+        }
+        Outcome::RetryNoSooner { error, least } => {
+            let wait = backed_off(&base, chance).max(least);
             (Some(error), Ending::Retry, wait)
         }
         Outcome::Snoozed { after } => (base.detail.error.clone(), Ending::Snoozed, after),
@@ -397,12 +397,17 @@ fn settle(base: TaskRow, outcome: Outcome, chance: u64, now: Millis) -> TaskRow 
     }
 }
 
-fn dropped(base: TaskRow, reason: String, now: Millis) -> TaskRow {
+/// Returns the wait behind a failed attempt by the rule of the task.
+fn backed_off(base: &TaskRow, chance: u64) -> Duration {
+    base.detail.spec.backoff.wait(base.tries, chance)
+}
+
+fn ended_with(base: TaskRow, error: String, end: State, now: Millis) -> TaskRow {
     let detail = Detail {
-        error: Some(reason),
+        error: Some(error),
         ..base.detail
     };
-    ended(TaskRow { detail, ..base }, State::Cancelled, now)
+    ended(TaskRow { detail, ..base }, end, now)
 }
 
 /// Expires a task. The caller that found it too late may have read it before it was rescheduled.

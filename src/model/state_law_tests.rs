@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::{
     decision::{self, Decision, Known},
     entry::Entry,
-    fixtures::{START, id, shape, spec},
+    fixtures::{START, id, row, shape, spec},
     look_step::LookStep,
     state::{
         Event, Expect, Outcome, State, TERMINAL_TTL_MIN, TaskRow, Transition, next, unwritten,
@@ -170,5 +170,21 @@ proptest! {
             }
             row = Some(made.row);
         }
+    }
+}
+
+proptest! {
+    /// A receiver may ask for a wait of nothing, and for longer than the rule waits.
+    #[test]
+    fn a_least_wait_is_met_and_never_shortens_the_backoff(chance: u64, least in 0..100_000_000u64) {
+        let least = Duration::from_millis(least);
+        let claimed = row(State::Claimed, &Arc::new(spec()));
+        let outcome = Outcome::RetryNoSooner { error: "e".to_owned(), least };
+        let event = Event::Settle { attempt: claimed.attempt, outcome, answered: None, chance };
+        let spec = &claimed.detail.spec;
+        let settled = next(id(), Some(&claimed), spec, event, START, Uuid::from_u128(1)).unwrap();
+        let wait = spec.backoff.wait(claimed.tries, chance).max(least);
+        prop_assert_eq!(settled.row.next, START.after(wait));
+        prop_assert_eq!(settled.row.state, State::Retrying);
     }
 }

@@ -27,7 +27,7 @@ use crate::{
         self,
         convert::worker_calls::{heartbeat_request, settle_request},
     },
-    model::{history::Answered, ids::TaskId, task::Spec},
+    model::{event::Outcome, history::Answered, ids::TaskId, task::Spec},
     worker::Server,
 };
 
@@ -156,6 +156,7 @@ impl Server for OwnService {
                 // It was given back before it began.
                 self.take(item.id, item.attempt);
                 item.answered = self.answers().get(&(item.id, item.attempt)).cloned();
+                item.outcome = no_sooner(std::mem::replace(&mut item.outcome, UNSET));
             }
             let attempts: Vec<_> = items.iter().map(|item| (item.id, item.attempt)).collect();
             let answers = self.service.settle(&request.worker, items).await;
@@ -170,6 +171,21 @@ impl Server for OwnService {
         Ok(SettleResponse {
             results: one_by_one(read, settle).await,
         })
+    }
+}
+
+/// Takes the place of an outcome that is moved.
+const UNSET: Outcome = Outcome::Succeeded { result: None };
+
+/// Makes the wait of a retry a least one. All waits of the executor are those that receivers ask for, and a receiver may ask for
+/// none: the rule of the task holds as well.
+fn no_sooner(outcome: Outcome) -> Outcome {
+    match outcome {
+        Outcome::Retry {
+            error,
+            after: Some(least),
+        } => Outcome::RetryNoSooner { error, least },
+        other => other,
     }
 }
 
@@ -201,6 +217,20 @@ async fn one_by_one<T, R: From<http::error::Error>>(
 mod tests {
     use super::*;
     use crate::http::error::{Code, Error};
+
+    #[test]
+    fn the_wait_of_a_receiver_is_a_least_one() {
+        let retry = |after| Outcome::Retry {
+            error: "e".to_owned(),
+            after,
+        };
+        let least = Outcome::RetryNoSooner {
+            error: "e".to_owned(),
+            least: Duration::ZERO,
+        };
+        assert_eq!(no_sooner(retry(Some(Duration::ZERO))), least);
+        assert_eq!(no_sooner(retry(None)), retry(None));
+    }
 
     #[tokio::test]
     async fn a_bad_item_has_an_error_of_its_own() {

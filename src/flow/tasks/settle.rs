@@ -129,7 +129,9 @@ impl Settler {
         let (id, attempt) = (request.id, request.attempt);
         // The end of a task has a line of its own, with its error.
         let error = match &request.outcome {
-            Outcome::Retry { error, .. } => Some(shortened(error).to_owned()),
+            Outcome::Retry { error, .. } | Outcome::RetryNoSooner { error, .. } => {
+                Some(shortened(error).to_owned())
+            }
             Outcome::Succeeded { .. } | Outcome::Failed { .. } | Outcome::Snoozed { .. } => None,
         };
         let mut died = false;
@@ -352,12 +354,16 @@ fn is_result_of(row: &TaskRow, outcome: &Outcome) -> bool {
     match (outcome, row.state) {
         (Outcome::Succeeded { .. }, State::Succeeded)
         | (Outcome::Failed { .. }, State::Failed)
-        | (Outcome::Retry { .. }, State::Retrying | State::Dead | State::Cancelled)
+        | (
+            Outcome::Retry { .. } | Outcome::RetryNoSooner { .. },
+            State::Retrying | State::Dead | State::Cancelled,
+        )
         | (Outcome::Snoozed { .. }, State::Retrying | State::Cancelled) => true,
         (
             Outcome::Succeeded { .. }
             | Outcome::Failed { .. }
             | Outcome::Retry { .. }
+            | Outcome::RetryNoSooner { .. }
             | Outcome::Snoozed { .. },
             _,
         ) => false,

@@ -16,7 +16,7 @@ fn late_retries(story: &Story, findings: &mut Findings) {
         let wait_ms = match &report.outcome {
             // The clients of this simulation register with a backoff of 700 ms, half as much
             // again each time, at most 5 s.
-            Outcome::Retry { .. } => (1..report.attempt)
+            Outcome::Retry { .. } | Outcome::RetryNoSooner { .. } => (1..report.attempt)
                 .fold(700, |wait, _| wait * 3 / 2)
                 .min(5000),
             Outcome::Snoozed { after } => i64::try_from(after.as_millis()).unwrap_or(i64::MAX),

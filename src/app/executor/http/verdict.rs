@@ -12,29 +12,29 @@ const RETRY_AFTER_MAX: Duration = Duration::from_secs(24 * 3600);
 pub(super) enum Verdict {
     /// The task has succeeded.
     Succeeded,
-    /// It is tried again: after this, or after its own wait.
+    /// It is tried again by its own rule, and no sooner than after this.
     Retry(Option<Duration>),
     /// It has failed for good.
     Failed,
-    /// The receiver wants nothing more: it has failed for good, and the callback is paused.
+    /// The resource of the URL is gone: it has failed for good.
     Gone,
 }
 
-/// Judges an answer by its status. `retry_after` is that header, and counts for 429 and 503.
+/// Judges an answer by its status. `retry_after` is that header.
 pub(super) fn judge(
     status: u16,
     retry_after: Option<&str>,
     retries_4xx: bool,
     now: Millis,
 ) -> Verdict {
+    let again = Verdict::Retry(retry_after.and_then(|text| wait(text, now)));
     match status {
         200..=299 => Verdict::Succeeded,
         410 => Verdict::Gone,
-        429 | 503 => Verdict::Retry(retry_after.and_then(|text| wait(text, now))),
-        // The receiver, or something before it, was too slow.
-        408 => Verdict::Retry(None),
+        // The receiver, or something before it, was too slow, or has too much to do.
+        408 | 429 => again,
         400..=499 if !retries_4xx => Verdict::Failed,
-        _ => Verdict::Retry(None),
+        _ => again,
     }
 }
 
@@ -95,6 +95,9 @@ mod tests {
         for text in ["", "soon", "-5", "1.5"] {
             assert_eq!(asked(text), Verdict::Retry(None), "{text}");
         }
-        assert_eq!(judge(500, Some("120"), true, NOW), Verdict::Retry(None));
+        for status in [302, 408, 413, 429, 500] {
+            let asked = judge(status, Some("120"), true, NOW);
+            assert_eq!(asked, after(120), "{status}");
+        }
     }
 }
