@@ -15,7 +15,7 @@ use crate::{
     flow::api::View,
     http::{
         Api,
-        convert::http_call::callback_of_url,
+        convert::http_url::callback_of_url,
         error::{Code, Error},
     },
     limits::ACCESS_READS_IN_FLIGHT_MAX,

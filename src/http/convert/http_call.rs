@@ -5,10 +5,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use axum::http::{HeaderName, HeaderValue, Uri};
+use axum::http::{HeaderName, HeaderValue};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 
-use super::violations::{Violations, unknown};
+use super::{
+    http_url,
+    violations::{Violations, unknown},
+};
 use crate::{
     api::{
         callback::HttpDefaults,
@@ -17,10 +20,9 @@ use crate::{
         time,
     },
     limits::{
-        HEADERS_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_TIMEOUT_MAX, HTTP_TIMEOUT_MIN, NAME_CHARS_MAX,
-        SECRETS_MAX, URL_CHARS_MAX,
+        HEADERS_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_TIMEOUT_MAX, HTTP_TIMEOUT_MIN, SECRETS_MAX,
     },
-    model::http_call::{CALLBACK_PREFIX, HttpCall, HttpPolicy, Method, Secret},
+    model::http_call::{HttpCall, HttpPolicy, Method, Secret},
 };
 
 /// Headers that the service, or the connection, sets.
@@ -43,7 +45,7 @@ const OWN_PREFIXES: [&str; 2] = ["webhook-", "tickwheel-"];
 
 /// Reads a request, which is the field at `at`. Returns none only when a violation was noted.
 pub(super) fn read(at: &str, target: &HttpTarget, wrong: &mut Violations) -> Option<HttpCall> {
-    let url = wrong.take(&format!("{at}/url"), url(&target.url));
+    let url = wrong.take(&format!("{at}/url"), http_url::checked(&target.url));
     let methods = Method::ALL.map(Method::name);
     let method = target.method.as_deref().map(|text| {
         let method = Method::named(text);
@@ -67,7 +69,7 @@ pub(super) fn read(at: &str, target: &HttpTarget, wrong: &mut Violations) -> Opt
 /// Reads what a callback says.
 pub(super) fn policy(defaults: &HttpDefaults, wrong: &mut Violations) -> HttpPolicy {
     let at = defaults.url.as_deref();
-    let at = at.and_then(|text| wrong.take("/http/url", url(text)));
+    let at = at.and_then(|text| wrong.take("/http/url", http_url::checked(text)));
     let given = defaults.secrets.as_deref().unwrap_or_default();
     if given.len() > SECRETS_MAX {
         let detail = format!("more than {SECRETS_MAX} secrets: the new one and the old one");
@@ -89,51 +91,7 @@ pub(super) fn policy(defaults: &HttpDefaults, wrong: &mut Violations) -> HttpPol
 /// Returns the name of the callback of a request that names none: `http:`, the host, and its port if it has one.
 #[must_use]
 pub fn callback_of(call: &HttpCall) -> String {
-    callback_of_url(&call.url)
-}
-
-/// Returns the name of the callback of the host of a URL.
-pub(in crate::http) fn callback_of_url(url: &str) -> String {
-    let uri: Option<Uri> = url.parse().ok();
-    let authority = uri.as_ref().and_then(Uri::authority);
-    let authority = authority.map(|authority| authority.as_str().to_ascii_lowercase());
-    format!("{CALLBACK_PREFIX}{}", authority.unwrap_or_default())
-}
-
-/// Checks a URL: `http` or `https`, a host, no user.
-fn url(text: &str) -> Result<String, String> {
-    if text.chars().count() > URL_CHARS_MAX {
-        return Err(format!("has more than {URL_CHARS_MAX} characters"));
-    }
-    let uri: Uri = text
-        .parse()
-        .map_err(|error| format!("is not a URL: {error}"))?;
-    let secure = match uri.scheme_str() {
-        Some("http") => false,
-        Some("https") => true,
-        _ => return Err("must begin with `http://` or `https://`".to_owned()),
-    };
-    let authority = uri
-        .authority()
-        .map(|authority| authority.as_str())
-        .unwrap_or_default();
-    if authority.contains('@') {
-        return Err("must not have a user: send an `authorization` header".to_owned());
-    }
-    if uri.host().unwrap_or_default().is_empty() {
-        return Err("has no host".to_owned());
-    }
-    if authority.len() + CALLBACK_PREFIX.len() > NAME_CHARS_MAX {
-        let most = NAME_CHARS_MAX - CALLBACK_PREFIX.len();
-        return Err(format!("has a host of more than {most} characters"));
-    }
-    if secure && cfg!(not(feature = "tls")) {
-        return Err(
-            "needs TLS, which this program was built without: build it with the feature `tls`"
-                .to_owned(),
-        );
-    }
-    Ok(text.to_owned())
+    http_url::callback_of_url(&call.url)
 }
 
 /// Checks a request that did not come from a registration.
@@ -141,7 +99,7 @@ fn url(text: &str) -> Result<String, String> {
 /// # Errors
 /// A text about the first mistake in it.
 pub(super) fn check(call: &HttpCall) -> Result<(), String> {
-    url(&call.url)?;
+    http_url::checked(&call.url)?;
     call.headers
         .iter()
         .try_for_each(|(name, value)| header(name, value).map(drop))?;

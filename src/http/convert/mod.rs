@@ -14,6 +14,7 @@ mod content;
 pub mod dead_letter_token;
 mod family;
 pub mod http_call;
+pub(crate) mod http_url;
 pub(in crate::http) mod job;
 pub(in crate::http) mod join;
 pub mod json;

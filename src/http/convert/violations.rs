@@ -1,5 +1,6 @@
 //! The list of violations collects all mistakes of a request, so that its author learns of them at once.
 
+use super::http_url;
 use crate::{
     api::{problem::FieldError, text::shorten},
     http::error::{Code, Error},
@@ -84,19 +85,11 @@ pub(in crate::http) fn checked_name(key: String) -> Result<String, String> {
 
 /// Checks the name of a callback that exists: also that of a host, which tasks over HTTP have that name no callback.
 pub(in crate::http) fn callback(text: String) -> Result<String, String> {
-    let Some(host) = text.strip_prefix(CALLBACK_PREFIX) else {
-        return name(text);
-    };
-    // An address of version 6 stands in brackets.
-    let fits =
-        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '[' | ']');
-    let chars = text.chars().count();
-    if host.is_empty() || chars > NAME_CHARS_MAX || !host.chars().all(fits) {
-        return Err(format!(
-            "must be `{CALLBACK_PREFIX}` and a host, perhaps with a port, in at most {NAME_CHARS_MAX} characters"
-        ));
+    if text.starts_with(CALLBACK_PREFIX) {
+        http_url::checked_name(text)
+    } else {
+        name(text)
     }
-    Ok(text)
 }
 
 /// Says that a name is not known, and suggests the name that was probably meant.
