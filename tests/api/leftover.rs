@@ -75,6 +75,40 @@ fn sized(method: &str, path: &str, content_type: &str, bytes: usize) -> Vec<Vec<
     vec![head(method, path, &more), vec![b' '; bytes]]
 }
 
+/// Programs before a node may read such a head in another way than the node does (RFC 9112, 3.2 and 6.1).
+#[tokio::test]
+async fn a_head_that_http_does_not_allow_is_refused_whatever_its_path() {
+    let served = Served::start().await;
+    for path in ["/livez", "/v1/whoami"] {
+        for (headers, says) in [
+            ("", "no header `host`"),
+            ("host: localhost\r\nhost: localhost\r\n", "more than one"),
+            ("host: localhost:80a\r\n", "names a host that is none"),
+            (
+                "host: localhost\r\ntransfer-encoding: gzip, chunked\r\n",
+                "transfer-encoding",
+            ),
+        ] {
+            let body = if headers.contains("chunked") {
+                "0\r\n\r\n"
+            } else {
+                ""
+            };
+            let request = format!("GET {path} HTTP/1.1\r\n{headers}\r\n{body}");
+            let answer = served.exchange(&[request.into_bytes()]).await;
+            assert!(
+                answer.starts_with("HTTP/1.1 400"),
+                "{path} {headers}: {answer}"
+            );
+            assert!(answer.contains(says), "{path} {headers}: {answer}");
+        }
+    }
+    let old = b"GET /livez HTTP/1.0\r\n\r\n".to_vec();
+    let answer = served.exchange(&[old]).await;
+    assert!(answer.starts_with("HTTP/1.0 200"), "{answer}");
+    served.stop().await;
+}
+
 #[tokio::test]
 async fn an_early_answer_is_read_and_the_connection_goes_on() {
     let served = Served::start().await;

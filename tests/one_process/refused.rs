@@ -192,7 +192,7 @@ async fn a_server_that_is_told_to_stop_drains_in_time_and_goes_on_after_a_start(
     let address = server.url.trim_start_matches("http://").to_owned();
     let mut stuck = std::net::TcpStream::connect(address).expect("it listens");
     stuck
-        .write_all(b"POST /v1/tasks HTTP/1.1\r\ncontent-length: 10\r\n\r\n{")
+        .write_all(b"POST /v1/tasks HTTP/1.1\r\nhost: localhost\r\ncontent-length: 10\r\n\r\n{")
         .expect("it reads");
     TimeSource::real().sleep(Duration::from_millis(300)).await;
     let took = drained(&mut server).await;

@@ -27,7 +27,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use tower::ServiceExt as _;
 
 use super::{
-    files,
+    files, form,
     leftover::Leftover,
     seldom::Seldom,
     stall::Watch,
@@ -172,12 +172,14 @@ impl Front {
         let share =
             (request.version() == Version::HTTP_2).then(|| self.requests.try_acquire_owned());
         let (request, leftover) = Leftover::of(request);
-        let (answered, share) = match share.transpose() {
-            Ok(share) => (self.router.oneshot(request).await?, share),
-            Err(_) => {
-                drop(request);
-                (too_many().into_response(), None)
-            }
+        let refused = |request, error: Error| {
+            drop(request);
+            (error.into_response(), None)
+        };
+        let (answered, share) = match (form::check(&request), share.transpose()) {
+            (Ok(()), Ok(share)) => (self.router.oneshot(request).await?, share),
+            (Err(error), _) => refused(request, error),
+            (Ok(()), Err(_)) => refused(request, too_many()),
         };
         let answered = leftover.take_in(answered, &self.time).await;
         Ok(answered.map(|body| open.answered(body, share)))
