@@ -36,6 +36,12 @@ pub const HTTP_TIMEOUT_MIN: Duration = Duration::from_millis(100);
 /// See [`HTTP_TIMEOUT_MIN`].
 pub const HTTP_TIMEOUT_MAX: Duration = Duration::from_secs(60);
 
+/// Headers of an answer to an `http` task, and their KiB together. The library of the connection has these bounds, and the client
+/// above it no setting for them: a node tells them where an answer has more.
+pub const ANSWER_HEADERS_MAX: usize = 100;
+/// See [`ANSWER_HEADERS_MAX`].
+pub const ANSWER_HEAD_KIB_MAX: usize = 408;
+
 /// Secrets of a callback: the new one and the old one, while one is replaced.
 pub const SECRETS_MAX: usize = 2;
 

@@ -2,6 +2,8 @@
 
 use std::{fmt, time::Duration};
 
+use super::credential;
+
 /// Before the host in the name of the callback of a task that names none.
 pub const CALLBACK_PREFIX: &str = "http:";
 
@@ -78,6 +80,15 @@ pub struct HttpPolicy {
     pub secrets: Vec<Secret>,
     /// Whether an answer 4xx is tried again; absent is yes.
     pub retry_4xx: Option<bool>,
+}
+
+impl HttpPolicy {
+    /// Tells whether calls carry what proves that they are the service's: signatures, or headers that hold credentials.
+    #[must_use]
+    pub fn has_credentials(&self) -> bool {
+        let mut names = self.headers.iter().map(|(name, _)| name);
+        !self.secrets.is_empty() || names.any(|name| credential::is_name(name))
+    }
 }
 
 /// A key that signs calls: `whsec_` and base64.

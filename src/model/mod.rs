@@ -79,6 +79,7 @@ pub mod chain_task;
 pub mod client_id;
 pub mod clock;
 pub mod configuration;
+pub mod credential;
 pub mod dead_letter;
 pub mod dead_letter_record;
 pub mod decision;

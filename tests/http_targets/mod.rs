@@ -11,14 +11,15 @@ use serde_json::{Value, json};
 use tickwheel::{
     api::TaskId,
     client::{
-        CallbackRequest, Client, GateState, HttpDefaults, HttpTarget, RescheduleOutcome,
-        RetryPolicy, Task, TaskRequest, TaskResponse, TaskState,
+        CallbackRequest, Client, HttpDefaults, HttpTarget, RescheduleOutcome, RetryPolicy, Task,
+        TaskRequest, TaskResponse, TaskState,
     },
     time_source::{Moment, TimeSource},
 };
 
 use crate::local::Local;
 
+mod answers;
 mod follow_ups;
 mod limited;
 
@@ -258,19 +259,6 @@ async fn an_answer_decides_what_becomes_of_the_task() {
     client.set_callback(&name, &final_4xx).await.unwrap();
     let bad = ended(client, receiver.task("/bad")).await;
     assert_eq!((bad.state, bad.attempt), (TaskState::Failed, 1));
-
-    let gone = ended(client, receiver.task("/gone")).await;
-    assert_eq!((gone.state, gone.attempt), (TaskState::Failed, 1));
-    let callback = client.callback(&name).await.unwrap();
-    assert_eq!(callback.gate, GateState::Paused);
-    assert!(
-        callback.gates[0]
-            .reason
-            .as_ref()
-            .unwrap()
-            .contains("410 Gone"),
-        "{callback:?}"
-    );
     local.stop().await;
 }
 

@@ -53,6 +53,8 @@ class Receiver(BaseHTTPRequestHandler):
             self.answer(429, b"", [("retry-after", "1")])
         elif path == "/gone":
             self.answer(410, b"unsubscribed")
+        elif path == "/headers":
+            self.answer(200, b"ok", [(f"x-{number}", "x") for number in range(500)])
         elif path == "/bad":
             self.answer(400, b"no such user\x00\x1b[31m " + b"x" * 5000)
         elif path == "/moved":

@@ -19,9 +19,12 @@ use reqwest::{
 };
 
 use super::hosts::QUICK_CALLS_MAX;
-use crate::model::{
-    address::Allowed,
-    http_call::{HttpCall, TIMEOUT_DEFAULT},
+use crate::{
+    limits::{ANSWER_HEAD_KIB_MAX, ANSWER_HEADERS_MAX},
+    model::{
+        address::Allowed,
+        http_call::{HttpCall, TIMEOUT_DEFAULT},
+    },
 };
 
 /// How long the resolution of a name and the connection may take.
@@ -194,6 +197,12 @@ fn told(error: &reqwest::Error) -> String {
     let mut texts: Vec<String> = Vec::new();
     let mut cause = error.source();
     while let Some(inner) = cause {
+        let is_head = |error: &hyper::Error| error.is_parse_too_large();
+        if inner.downcast_ref().is_some_and(is_head) {
+            return format!(
+                "the answer has more than {ANSWER_HEADERS_MAX} headers, or more than {ANSWER_HEAD_KIB_MAX} KiB of them"
+            );
+        }
         texts.push(inner.to_string());
         cause = inner.source();
     }

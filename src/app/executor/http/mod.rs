@@ -26,12 +26,12 @@ use self::{
 };
 use crate::{
     flow::{records::callbacks::GateChange, service::Service},
-    http::convert::{json, media_type},
+    http::convert::{http_url, json, media_type},
     model::{
         address::Allowed,
         gate::GateState,
         history::Answered,
-        http_call::{HttpCall, HttpPolicy},
+        http_call::{HttpCall, HttpPolicy, Method},
         target::Target,
         task::Spec,
     },
@@ -80,11 +80,11 @@ pub(super) enum Sent {
     Busy(Duration),
     /// The receiver took it.
     Succeeded(Answer),
-    /// It is to be sent again: after this, or after a wait of its own. There may have been no answer.
+    /// It is to be sent again by its own rule, and no sooner than after this. There may have been no answer.
     Again(Option<Duration>, String, Option<Answered>),
     /// It is not to be sent again.
     Failed(String, Answered),
-    /// The receiver wants no more messages.
+    /// It is not to be sent again, and what was called is the URL of the callback: nothing more is to be sent there.
     Gone(String, Answered),
 }
 
@@ -143,7 +143,7 @@ impl Delivery {
         let sent = self.send(&message, callback, call).await?;
         if let Sent::Gone(..) = &sent {
             // Before the task ends: a crash in between pauses the callback at the next attempt.
-            self.pause(callback, &host_of(&call.url)).await?;
+            self.pause(callback, &http_url::host(&call.url)).await?;
         }
         let (outcome, answered) = match sent {
             Sent::Busy(again) => (Outcome::Snooze(again), None),
@@ -170,7 +170,10 @@ impl Delivery {
         call: &HttpCall,
     ) -> Result<Sent, Failure> {
         let policy = self.policy(callback).await?;
-        let host = host_of(&call.url);
+        let host = http_url::host(&call.url);
+        if let Some(reason) = kept_back(&policy, call) {
+            return Ok(Sent::Again(None, format!("{host}: {reason}"), None));
+        }
         let place = match self.hosts.enter(&host).await {
             Ok(place) => place,
             Err(again) => return Ok(Sent::Busy(again)),
@@ -181,7 +184,7 @@ impl Delivery {
         let took = self.time.moment().since(began).as_secs_f64();
         metrics::histogram!("tickwheel_http_call_seconds").record(took);
         let sent = match answered {
-            Ok(answer) => self.judged(answer, &host, &policy),
+            Ok(answer) => self.judged(answer, call, &policy),
             Err(reason) => Sent::Again(None, format!("{host}: {reason}"), None),
         };
         let label = match &sent {
@@ -219,10 +222,11 @@ impl Delivery {
         let parent = message.trace_parent.clone();
         headers.extend(parent.map(|parent| ("traceparent", parent)));
         let own = policy.headers.iter().chain(&call.headers).cloned();
-        let typed = ("content-type".to_owned(), message.content_type.clone());
+        let has_body = !message.body.is_empty() && call.method != Method::Get;
+        let typed = has_body.then(|| ("content-type".to_owned(), message.content_type.clone()));
         let call = HttpCall {
             // The first of one name is replaced by a later one.
-            headers: std::iter::once(typed).chain(own).collect(),
+            headers: typed.into_iter().chain(own).collect(),
             timeout: call.timeout.or(policy.timeout),
             ..call.clone()
         };
@@ -230,14 +234,18 @@ impl Delivery {
     }
 
     /// Tells what an answer means.
-    fn judged(&self, answer: Answer, host: &str, policy: &HttpPolicy) -> Sent {
+    fn judged(&self, answer: Answer, call: &HttpCall, policy: &HttpPolicy) -> Sent {
+        let host = &http_url::host(&call.url);
+        let is_own = |url: &String| http_url::is_same(url, &call.url);
         let retries_4xx = policy.retry_4xx.unwrap_or(true);
         let retry_after = answer.retry_after.as_deref();
         match judge(answer.status, retry_after, retries_4xx, self.time.now()) {
             Verdict::Succeeded => Sent::Succeeded(answer),
             Verdict::Retry(after) => Sent::Again(after, told(host, &answer), Some(answer.shown())),
-            Verdict::Failed => Sent::Failed(told(host, &answer), answer.shown()),
-            Verdict::Gone => Sent::Gone(told(host, &answer), answer.shown()),
+            Verdict::Gone if policy.url.as_ref().is_some_and(is_own) => {
+                Sent::Gone(told(host, &answer), answer.shown())
+            }
+            Verdict::Failed | Verdict::Gone => Sent::Failed(told(host, &answer), answer.shown()),
         }
     }
 
@@ -246,7 +254,9 @@ impl Delivery {
         let change = GateChange {
             collection: String::new(),
             state: GateState::Paused,
-            reason: format!("{host} answered 410 Gone: it wants no more deliveries"),
+            reason: format!(
+                "{host} answered 410 Gone for the URL of the callback: set another one, then open the gate"
+            ),
             until: None,
             who: "tickwheel".to_owned(),
         };
@@ -256,15 +266,21 @@ impl Delivery {
     }
 }
 
-/// Returns host and port of a URL; the text itself when it is none, which the call then says.
-fn host_of(url: &str) -> String {
-    let parsed = reqwest::Url::parse(url).ok();
-    let host = parsed.as_ref().and_then(|url| {
-        let host = url.host_str()?;
-        let port = url.port().map(|port| format!(":{port}"));
-        Some(format!("{host}{}", port.unwrap_or_default()))
-    });
-    host.unwrap_or_else(|| "an unknown host".to_owned())
+/// Tells why a request is not sent, because the callback's credentials are for encrypted connections. A callback says by its own
+/// URL that they may go without; one that has none says it of this machine alone.
+fn kept_back(policy: &HttpPolicy, call: &HttpCall) -> Option<String> {
+    let is_clear = match &policy.url {
+        Some(url) => !http_url::is_https(url),
+        None => http_url::is_loopback(&call.url),
+    };
+    if is_clear || http_url::is_https(&call.url) || !policy.has_credentials() {
+        return None;
+    }
+    Some(
+        "not sent: the headers and secrets of the callback are for https; write `https://` in the URL of the task, or set \
+         `http.url` of the callback to an `http://` URL to send them in clear text"
+            .to_owned(),
+    )
 }
 
 /// The answer becomes the result of the task. One that is too large is not kept. A receiver may send anything: a text that is
