@@ -121,7 +121,7 @@ pub struct HttpTarget {
     /// `POST` (the default), `PUT`, `PATCH`, `DELETE` or `GET`, which sends no payload.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub method: Option<String>,
-    /// Headers beside those of the service.
+    /// Headers beside those of the service. Values that are credentials read back as `***`, but for operators in the full view.
     #[serde(
         default,
         deserialize_with = "super::object::optional_texts",

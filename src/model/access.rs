@@ -248,6 +248,13 @@ impl ApiKey {
     pub const fn sees_payloads(&self) -> bool {
         self.payloads || !matches!(self.role, Role::Viewer)
     }
+
+    /// Tells whether it sees credentials that tasks, callbacks and schedules send to others: it may set them, and reads before it
+    /// replaces.
+    #[must_use]
+    pub const fn sees_credentials(&self) -> bool {
+        self.role.may(Need::Operate)
+    }
 }
 
 /// The use of a rate so far: the time at which all that was used is paid back.

@@ -157,7 +157,7 @@ async fn a_service_is_open_until_its_first_key_which_must_be_of_an_admin() {
 }
 
 /// Every call of the description: its id, its method and its path.
-fn calls() -> Vec<(String, Method, String)> {
+pub(super) fn calls() -> Vec<(String, Method, String)> {
     let text = tickwheel::http::handlers::docs::document();
     let document: Value = serde_json::from_str(&text).unwrap();
     let mut calls = Vec::new();

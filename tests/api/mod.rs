@@ -13,6 +13,7 @@ mod cancel;
 mod chains;
 mod configuration;
 mod costs;
+mod credentials;
 mod dead_letter_topic;
 mod dead_letters;
 mod ended;

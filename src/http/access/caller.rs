@@ -70,6 +70,19 @@ impl Caller {
         self.key().is_none_or(|(_, key)| key.sees_payloads())
     }
 
+    /// Tells whether the caller sees credentials that tasks, callbacks and schedules send to others.
+    pub(in crate::http) fn sees_credentials(&self) -> bool {
+        self.key().is_none_or(|(_, key)| key.sees_credentials())
+    }
+
+    /// Returns a part of an answer as the caller sees it; `mask` takes the credentials out.
+    pub(in crate::http) fn seen<T>(&self, mut shown: T, mask: fn(&mut T)) -> T {
+        if !self.sees_credentials() {
+            mask(&mut shown);
+        }
+        shown
+    }
+
     /// Returns the view that the caller gets instead of the one that it asks for.
     pub(in crate::http) fn view(&self, asked: worker::View) -> worker::View {
         if self.sees_payloads() {

@@ -22,7 +22,10 @@ use crate::{
     limits::{
         HEADERS_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_TIMEOUT_MAX, HTTP_TIMEOUT_MIN, SECRETS_MAX,
     },
-    model::http_call::{HttpCall, HttpPolicy, Method, Secret},
+    model::{
+        credential,
+        http_call::{HttpCall, HttpPolicy, Method, Secret},
+    },
 };
 
 /// Headers that the service, or the connection, sets.
@@ -151,6 +154,11 @@ fn header(name: &str, value: &str) -> Result<(String, String), String> {
         return Err(format!("the service sets the header `{lower}` itself"));
     }
     HeaderValue::from_str(value).map_err(|_| "has a value with control characters".to_owned())?;
+    if value == credential::MASK && credential::is_name(lower) {
+        return Err(format!(
+            "has `{value}`, which is shown in the place of a credential: give it whole"
+        ));
+    }
     Ok((lower.to_owned(), value.to_owned()))
 }
 

@@ -11,7 +11,7 @@ use url::{Host, ParseError, Url};
 
 use crate::{
     limits::{NAME_CHARS_MAX, URL_CHARS_MAX},
-    model::http_call::CALLBACK_PREFIX,
+    model::{credential, http_call::CALLBACK_PREFIX},
 };
 
 /// Checks a URL: `http` or `https`, a host that can be, no user.
@@ -42,6 +42,12 @@ pub(super) fn checked(text: &str) -> Result<String, String> {
             "has a host, perhaps with a port, of more than {most} characters, or with others than letters, digits, `.`, `_` and `-`"
         )
     })?;
+    if credential::has_mark(text) {
+        let mark = credential::MASK;
+        return Err(format!(
+            "has `{mark}` where a credential was shown in part: give it whole"
+        ));
+    }
     if is_https(text) && cfg!(not(feature = "tls")) {
         return Err(
             "needs TLS, which this program was built without: build it with the feature `tls`"
@@ -214,6 +220,7 @@ mod tests {
             ("http://[::g]/", ""),
             ("http://[1::2::3]/", ""),
             ("http://a+b/", "letters"),
+            ("http://h/?token=***", "give it whole"),
         ] {
             let refused = checked(url).unwrap_err();
             assert!(refused.contains(says), "{url}: {refused}");

@@ -18,6 +18,7 @@ pub(crate) mod http_url;
 pub(in crate::http) mod job;
 pub(in crate::http) mod join;
 pub mod json;
+pub(in crate::http) mod masked;
 mod message_spec;
 pub mod new_task;
 pub mod notify;

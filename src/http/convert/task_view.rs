@@ -8,7 +8,7 @@ use serde_json::value::RawValue;
 use super::{
     action, chain,
     content::{self, Parts},
-    join, notify, target,
+    join, masked, notify, target,
 };
 use crate::{
     api::{
@@ -59,9 +59,21 @@ fn sources(task: &TaskView, view: View) -> Sources<'_> {
     (content, full, spec, tracked)
 }
 
-/// Converts a task.
+/// Converts a task. The basic view has no credentials.
 #[must_use]
 pub fn task_response(task: &TaskView, view: View) -> TaskResponse {
+    seen(whole(task, view), view)
+}
+
+/// Leaves out what a view does not show.
+fn seen(mut response: TaskResponse, view: View) -> TaskResponse {
+    if view == View::Basic {
+        masked::task(&mut response);
+    }
+    response
+}
+
+fn whole(task: &TaskView, view: View) -> TaskResponse {
     let (content, full, spec, tracked) = sources(task, view);
     let parts = full.map_or_else(Parts::default, parts);
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
@@ -140,12 +152,13 @@ fn readable(
 #[must_use]
 pub fn with_attempts(task: &TaskView, view: View) -> TaskResponse {
     let attempts = task.history.attempts.iter();
-    TaskResponse {
+    let response = TaskResponse {
         then: chain::shown(task, view),
         attempts: attempts.map(attempt_response).collect(),
         attempts_dropped: task.history.dropped,
-        ..task_response(task, view)
-    }
+        ..whole(task, view)
+    };
+    seen(response, view)
 }
 
 fn attempt_response(attempt: &Attempt) -> AttemptResponse {

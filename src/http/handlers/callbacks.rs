@@ -30,7 +30,7 @@ use crate::{
         convert::{
             Violations, any_callback,
             callback::{callback_name, callback_response, gate_change, policy},
-            json, unknown,
+            json, masked, unknown,
         },
         error::{Code, Error},
         headers::{self, Preconditions},
@@ -66,6 +66,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
 pub(in crate::http) async fn read(
     State(api): State<Api>,
     name: Result<Path<String>, PathRejection>,
+    request: Request,
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     let now = api.options.time.now();
@@ -80,7 +81,8 @@ pub(in crate::http) async fn read(
         activity: Some(activity(seen)),
         ..callback_response(&name, &callback, now)
     };
-    Ok(tagged(StatusCode::OK, &callback, &response))
+    let shown = Caller::of(&request).seen(response, masked::callback);
+    Ok(tagged(StatusCode::OK, &callback, &shown))
 }
 
 /// Configures a callback. The configuration is replaced as a whole; gates stay as they are. It is in force on every node two
@@ -246,7 +248,7 @@ async fn page(
                     .map(|last: &CallbackResponse| last.name.clone());
                 return Ok((listed, last));
             }
-            listed.push(callback_response(name, callback, now));
+            listed.push(caller.seen(callback_response(name, callback, now), masked::callback));
         }
         if next.is_none() || listed.len() >= query.page_size {
             break;

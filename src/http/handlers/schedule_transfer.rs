@@ -52,7 +52,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
         ("page_token" = Option<String>, Query, description = "`next_page_token` of the page before")),
     responses(
         (status = 200, description = "A page: `schedules` is what an import takes", body = ExportSchedulesResponse),
-        (status = 403, description = "`access_denied`: the key sees no payloads, and without them this would be no export", body = Problem, content_type = "application/problem+json"),
+        (status = 403, description = "`access_denied`: the key sees no payloads or no credentials, and without them this would be no export", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn export(
     State(api): State<Api>,
@@ -63,6 +63,14 @@ pub(in crate::http) async fn export(
     if !caller.sees_payloads() {
         let detail = format!(
             "the key `{}` sees no payloads, and schedules without them cannot be set again: use a key that sees them",
+            caller.name()
+        );
+        return Err(Error::new(Code::AccessDenied, detail));
+    }
+    if !caller.sees_credentials() {
+        let detail = format!(
+            "the key `{}` sees no credentials that requests over HTTP carry, and schedules without them cannot be set again: use a \
+             key of an operator",
             caller.name()
         );
         return Err(Error::new(Code::AccessDenied, detail));

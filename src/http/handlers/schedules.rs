@@ -38,7 +38,7 @@ use crate::{
         Api,
         access::Caller,
         answer, body,
-        convert::{json, name as checked_name, new_task::Context, schedule, schedule_view},
+        convert::{json, masked, name as checked_name, new_task::Context, schedule, schedule_view},
         error::{Code, Error},
         headers::{self, Preconditions},
     },
@@ -79,8 +79,9 @@ pub(in crate::http) async fn read(
     Ok(tagged(StatusCode::OK, &schedule, &shown))
 }
 
-/// Leaves out the payloads of the task, and of those that follow it, for callers who see none.
-fn seen(caller: &Caller, mut schedule: ScheduleResponse) -> ScheduleResponse {
+/// Leaves out payloads and credentials of the task, and of those that follow it, for callers who see none.
+fn seen(caller: &Caller, schedule: ScheduleResponse) -> ScheduleResponse {
+    let mut schedule = caller.seen(schedule, masked::schedule);
     if !caller.sees_payloads()
         && let Some(task) = &mut schedule.schedule.task
     {

@@ -44,7 +44,7 @@ use crate::{
             action::with_outcomes,
             asked,
             join::Total,
-            json,
+            json, masked,
             new_task::{Context, new_start},
             own,
             task_view::{
@@ -221,6 +221,7 @@ pub(in crate::http) async fn read(
         .of(&task, api.options.time.now())
         .await?;
     let shown = with_outcomes(with_attempts(&task, query.view), &task, standings);
+    let shown = caller.seen(shown, masked::task);
     let answer = crate::http::answer::json_text(&shown)?;
     let etag = headers::etag_of_answer(&task, &answer);
     if headers::if_none_match(request_headers, &etag)? {
