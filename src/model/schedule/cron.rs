@@ -3,8 +3,8 @@
 //! An expression is read once into sets of numbers. The next time is looked for in the local time of the zone, stretch by
 //! stretch between the changes of its offset. These are the rules where clocks are changed, those of Vixie's cron:
 //!
-//! - An expression whose second, minute or hour begins with `*` is one of intervals. It runs whenever the clock on the wall
-//!   shows a time that fits: not in an hour that is left out, twice in one that comes twice.
+//! - An expression whose second, minute or hour begins with `*`, or holds all numbers, is one of intervals. It runs whenever the
+//!   clock on the wall shows a time that fits: not in an hour that is left out, twice in one that comes twice.
 //! - Any other names times of the day. A time that is left out runs once, at the end of the gap. A time that comes twice runs
 //!   the first time only.
 //!
@@ -40,12 +40,12 @@ pub struct Cron {
     pub(super) hours: u64,
     pub(super) months: u64,
     pub(super) days: Days,
-    /// Second, minute or hour begins with `*`.
+    /// Second, minute or hour begins with `*`, or holds all numbers.
     pub(super) is_interval: bool,
 }
 
 impl Cron {
-    /// Reads five fields, or six with the seconds first. `seed` stands for the schedule where the text has `H` or `?`.
+    /// Reads five fields, or six with the seconds first. `seed` stands for the schedule where the text has `H`.
     ///
     /// # Errors
     /// The first [`Mistake`].
@@ -71,15 +71,23 @@ impl Cron {
                 )));
             }
         };
+        let times = [(SECOND, second), (MINUTE, minute), (HOUR, hour)];
+        let mut is_interval = false;
+        let mut sets = [0; 3];
+        for ((field, text), set) in times.into_iter().zip(&mut sets) {
+            *set = field.set(text, seed)?;
+            is_interval |= text.starts_with('*') || field.is_all(*set);
+        }
+        let [seconds, minutes, hours] = sets;
+        // Before the days: the month shows best what is read one field off.
+        let months = MONTH.set(month, seed)?;
         Ok(Self {
-            seconds: SECOND.set(second, seed)?,
-            minutes: MINUTE.set(minute, seed)?,
-            hours: HOUR.set(hour, seed)?,
+            seconds,
+            minutes,
+            hours,
+            months,
             days: Days::read(day, weekday, seed)?,
-            months: MONTH.set(month, seed)?,
-            is_interval: [second, minute, hour]
-                .iter()
-                .any(|text| text.starts_with('*')),
+            is_interval,
         })
     }
 

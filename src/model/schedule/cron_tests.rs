@@ -87,6 +87,18 @@ fn an_interval_leaves_out_the_gap_and_runs_in_both_hours_of_a_fold() {
             "07 02:00 -05:00"
         ]
     );
+    // A field that holds all its numbers is `*`, however it is written.
+    for text in [
+        "0/30 * * * *",
+        "0-59/30 0-23 * * *",
+        "0 0/30 0/1 * * ?",
+        "0,30 0-11,12-23 * * *",
+    ] {
+        for after in ["2027-03-14T06:15:00Z", "2027-11-07T04:45:00Z"] {
+            let stars = next("*/30 * * * *", NEW_YORK, after, 5);
+            assert_eq!(next(text, NEW_YORK, after, 5), stars, "{text}");
+        }
+    }
     assert_eq!(
         next("*/20 2 * * *", NEW_YORK, "2027-03-13T12:00:00Z", 1),
         ["15 02:00 -04:00"]

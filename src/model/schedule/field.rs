@@ -1,8 +1,8 @@
 //! The field reads one of the five or six fields of a cron expression as a set of numbers.
 //!
 //! `*`, numbers, names, ranges, steps and lists are those of every cron. `H` stands for a number that follows from the name of
-//! the schedule, so that many schedules with one text do not start together (as in Jenkins); `?` does so too, except in the
-//! fields of days, where it stands for any day (as in Quartz).
+//! the schedule, so that many schedules with one text do not start together (as in Jenkins). `?` stands for any day in the fields
+//! of days (as in Quartz), and for nothing in the others.
 
 use super::Mistake;
 
@@ -19,9 +19,14 @@ pub struct Field {
     hashed_max: u32,
     /// Names of numbers, beginning with `min`.
     names: &'static [&'static str],
-    /// `?` stands for any number.
+    /// It is a field of days: `?` stands for any of them.
     any: bool,
 }
+
+/// Why `?` is refused outside of the fields of days. An expression of AWS has the year behind the day of the week, and would be
+/// read one field off.
+const NO_DAYS: &str = "`?` stands for any day, and this is no field of days; expressions of AWS have the year as their sixth field: \
+                       leave the year out. A number that follows from the name of the schedule is `H`";
 
 /// Seconds of a minute.
 pub const SECOND: Field = plain("second", 0, 59);
@@ -88,7 +93,9 @@ impl Field {
             "" => return Err(self.wrong("a part of the list is empty")),
             "*" => bits(self.min, self.top(), step.unwrap_or(1)),
             "?" if self.any && step.is_none() => bits(self.min, self.top(), 1),
-            "?" | "H" => self.hashed(self.min, self.hashed_max, step, seed),
+            "?" if self.any => return Err(self.wrong("`?` has no step: write `*` before it")),
+            "?" => return Err(self.wrong(NO_DAYS)),
+            "H" => self.hashed(self.min, self.hashed_max, step, seed),
             base if base.starts_with("H(") => {
                 let inside = base
                     .strip_prefix("H(")
@@ -144,8 +151,13 @@ impl Field {
             })
     }
 
-    fn range(&self, from: &str, to: &str) -> Result<(u32, u32), Mistake> {
-        let (from, to) = (self.number(from)?, self.number(to)?);
+    fn range(&self, first: &str, last: &str) -> Result<(u32, u32), Mistake> {
+        let (from, to) = (self.number(first)?, self.number(last)?);
+        if from > to && to == 0 && self.max == 7 {
+            let first = cut(first);
+            let text = format!("Sunday is 7 at the end of a range: write `{first}-7`");
+            return Err(self.wrong(&text));
+        }
         if from > to {
             let text = format!("the range {from}-{to} goes backwards: write it as two ranges");
             return Err(self.wrong(&text));
@@ -160,6 +172,11 @@ impl Field {
         let step = digits.then(|| text.parse().ok()).flatten();
         step.filter(|step| (1..=most).contains(step))
             .ok_or_else(|| self.wrong(&format!("the step `{}` is not 1 to {most}", cut(text))))
+    }
+
+    /// Tells whether a set holds every number.
+    pub(super) fn is_all(&self, set: u64) -> bool {
+        set == bits(self.min, self.top(), 1)
     }
 
     /// The greatest number that is not another name of the least.
@@ -231,7 +248,6 @@ mod tests {
             let one = MINUTE.set("H", seed).unwrap();
             assert_eq!(one.count_ones(), 1);
             seen.insert(one);
-            assert_eq!(MINUTE.set("?", seed).unwrap(), one);
             let early = MINUTE.set("H(0-9)", seed).unwrap();
             assert!(early.trailing_zeros() < 10);
             let quarters = MINUTE.set("H/15", seed).unwrap();
@@ -257,6 +273,11 @@ mod tests {
             ),
             (WEEKDAY, "8", "day of week: `8` is not a number from 0 to 7"),
             (MINUTE, "H(5)", "must be like `H(0-29)`"),
+            (MINUTE, "?", "leave the year out"),
+            (MONTH, "?", "`?` stands for any day"),
+            (DAY, "?/2", "has no step"),
+            (WEEKDAY, "FRI-SUN", "write `FRI-7`"),
+            (WEEKDAY, "FRI-MON", "write it as two ranges"),
             (MINUTE, "-1", "minute: `` is not a number"),
             (MINUTE, "99999999999999999999", "is not a number"),
         ] {

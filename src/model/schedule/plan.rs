@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jiff::tz::TimeZone;
+use jiff::{SpanRelativeTo, tz::TimeZone};
 
 use super::{
     Mistake,
@@ -41,7 +41,7 @@ pub struct Expression {
     pub zone: Option<String>,
 }
 
-/// Reads an expression; `seed` stands for the schedule where it has `H` or `?`.
+/// Reads an expression; `seed` stands for the schedule where it has `H`.
 ///
 /// # Errors
 /// Its [`Mistake`].
@@ -78,10 +78,11 @@ fn cron(text: &str, seed: u64) -> Result<(Rule, String), Mistake> {
 }
 
 fn named(name: &str, seed: u64) -> Result<(Rule, String), Mistake> {
+    let name = name.to_ascii_lowercase();
     if let Some(text) = name.strip_prefix("every ") {
         return every(text.trim());
     }
-    let text = match name {
+    let text = match &*name {
         "yearly" | "annually" => "0 0 1 1 *",
         "monthly" => "0 0 1 * *",
         "weekly" => "0 0 * * 0",
@@ -104,8 +105,13 @@ fn every(text: &str) -> Result<(Rule, String), Mistake> {
             cut(text)
         ))
     };
-    let signed: jiff::SignedDuration = text.parse().map_err(|_| wrong())?;
-    let every = Duration::try_from(signed).map_err(|_| wrong())?;
+    // A day is 24 hours, as in all durations of the service.
+    let span: jiff::Span = text.parse().map_err(|_| wrong())?;
+    let signed = span.to_duration(SpanRelativeTo::days_are_24_hours());
+    let every = signed
+        .ok()
+        .and_then(|signed| Duration::try_from(signed).ok());
+    let every = every.ok_or_else(wrong)?;
     check_every(every)?;
     Ok((Rule::Every(every), words::of_interval(every)))
 }
@@ -236,11 +242,19 @@ mod tests {
         let zone = read_zone("CRON_TZ=Europe/Berlin 0 2 * * *").unwrap();
         assert_eq!(zone.as_deref(), Some("Europe/Berlin"));
         assert_eq!(read_zone("  @every 1h 30m ").unwrap(), None);
+        let rule = |text| read(text, 0).unwrap().rule;
+        assert_eq!(rule("@Daily"), rule("@daily"));
+        let day = Duration::from_secs(24 * 3600);
+        assert_eq!(rule("@every 1d"), Rule::Every(day));
+        assert_eq!(rule("@Every 2D 1H"), Rule::Every(day * 2 + day / 24));
         for (text, said) in [
             ("@reboot", "`@reboot` is not known"),
             ("@every 10ms", "one second to ten years"),
             ("@every soon", "is not a duration"),
             ("@every -5m", "is not a duration"),
+            ("@every 1mo", "is not a duration"),
+            ("0 12 * * ? *", "leave the year out"),
+            ("0 12 ? * MON-FRI *", "leave the year out"),
             ("CRON_TZ=UTC", "no times"),
             ("* * *", "has 3 fields"),
             ("0 0 1 1 * 2030 7", "has 7 fields"),

@@ -230,11 +230,14 @@ fn range_of(set: u64) -> Option<(u32, u32)> {
     (count > 0 && set == months(from, to)).then_some((from, to))
 }
 
-/// The step of a set that has each n-th number, up to `max`.
+/// The step of a set that has each n-th number, up to `max`, also from the last one to the first of the next round.
 fn step_of(set: u64, max: u32) -> Option<u32> {
     let mut all = numbers(set);
     let (first, second) = (all.next()?, all.next()?);
     let step = second - first;
+    if !(max + 1).is_multiple_of(step) {
+        return None;
+    }
     let expected: u64 = (first..=max)
         .step_by(usize::try_from(step).ok()?)
         .map(|n| 1 << n)
@@ -288,6 +291,16 @@ mod tests {
             ("30 2 * * MON-FRI", "At 02:30, Monday to Friday"),
             ("* * * * *", "Every minute"),
             ("*/15 * * * *", "Every 15 minutes"),
+            ("*/45 * * * *", "At minute 0 and 45 of the hour"),
+            ("*/59 * * * *", "At minute 0 and 59 of the hour"),
+            ("*/7 */5 * * *", "At minute 0, 7, 14,"),
+            ("*/7 */5 * * *", "in the hours 00, 05, 10, 15 and 20"),
+            (
+                "0 */5 * * *",
+                "Every hour, in the hours 00, 05, 10, 15 and 20",
+            ),
+            ("*/40 * * * * *", "At second 0 and 40"),
+            ("0 0/5 0/1 * * ?", "Every 5 minutes"),
             ("0 * * * *", "Every hour"),
             ("5 * * * *", "At minute 5 of the hour"),
             ("5/20 * * * *", "Every 20 minutes from minute 5 of the hour"),
