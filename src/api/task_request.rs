@@ -72,11 +72,11 @@ pub struct TaskRequest {
         schema(max_length = 128, pattern = "^[A-Za-z0-9._-]+$")
     )]
     pub collection: Option<String>,
-    /// When the task is to start; a time in the past means now. Between 1970 and 9999; kept to the
-    /// millisecond.
+    /// When the task is to start; a time in the past means now. From 1970 to 30 December 9999, 22:00 UTC; kept to
+    /// the millisecond.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<InstantText>,
-    /// How long from now it is to start, instead of `start_time`.
+    /// How long from now it is to start, instead of `start_time`: ten years at most.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<DurationText>,
     /// Any JSON value; kept byte for byte.

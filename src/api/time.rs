@@ -44,8 +44,7 @@ pub fn latest() -> Millis {
     *LATEST
 }
 
-/// Reads an instant between 1970 and 9999. Fractions of a millisecond are rounded up, so that no task is
-/// early.
+/// Reads an instant from 1970 to [`latest`]. Fractions of a millisecond are rounded up, so that no task is early.
 ///
 /// # Errors
 /// A text about the mistake.
@@ -65,6 +64,12 @@ pub fn instant(text: &InstantText) -> Result<Millis, String> {
             format!("`{quoted}` is not {INSTANT_EXAMPLES}; it {}", range())
         }
     })?;
+    if !has_offset(&text.0) {
+        let quoted = shorten(&text.0);
+        return Err(format!(
+            "`{quoted}` has an offset that RFC 3339 does not have: write `Z`, or hours to 23 and minutes such as `+01:00`"
+        ));
+    }
     let millis = -(-time.as_nanosecond()).div_euclid(1_000_000);
     match i64::try_from(millis) {
         Ok(millis) if (Millis::EPOCH.0..=latest.0).contains(&millis) => Ok(Millis(millis)),
@@ -85,6 +90,22 @@ fn has_shape(text: &str) -> bool {
             .get(SHAPE.len()..)
             .is_some_and(|rest| rest.contains(['+', '-']));
     text.len() > SHAPE.len() && text.bytes().zip(SHAPE).all(fits) && has_offset
+}
+
+/// Tells whether a text ends with an offset of RFC 3339, section 5.6.
+fn has_offset(text: &str) -> bool {
+    if text.ends_with(['Z', 'z']) {
+        return true;
+    }
+    let offset = text
+        .rsplit_once(['+', '-'])
+        .map_or("", |(_, offset)| offset);
+    let (hours, minutes) = offset.split_once(':').unwrap_or_default();
+    let below = |digits: &str, most: u8| {
+        let is_number = digits.len() == 2 && digits.bytes().all(|byte| byte.is_ascii_digit());
+        is_number && digits.parse::<u8>().is_ok_and(|number| number < most)
+    };
+    below(hours, 24) && below(minutes, 60)
 }
 
 /// Reads a duration of `least` to [`DURATION_MAX`].
@@ -130,4 +151,43 @@ fn parsed(text: &str) -> Option<SignedDuration> {
 
 fn words(duration: Duration) -> String {
     DurationText::readable(duration).0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Offsets of RFC 3339, section 5.6.
+    #[test]
+    fn an_offset_is_z_or_hours_and_minutes_of_a_day() {
+        let read = |offset: &str| instant(&InstantText(format!("2027-01-15T10:00:00.5{offset}")));
+        let ten = read("Z").unwrap();
+        for (offset, hours) in [
+            ("z", 0),
+            ("+00:00", 0),
+            ("-00:00", 0),
+            ("+23:59", 23),
+            ("-05:30", -6),
+        ] {
+            let earlier = (ten.0 - read(offset).unwrap().0).div_euclid(3_600_000);
+            assert_eq!(earlier, hours, "{offset}");
+        }
+        for wrong in [
+            "+24:00",
+            "+25:00",
+            "-24:30",
+            "+0100",
+            "+01",
+            "+1:00",
+            "+01:60",
+            "+01:00:00",
+            "Z[UTC]",
+        ] {
+            let refused = read(wrong).unwrap_err();
+            assert!(
+                refused.contains("RFC 3339") || refused.contains("out of range"),
+                "{wrong}: {refused}"
+            );
+        }
+    }
 }

@@ -76,6 +76,19 @@ async fn times_are_shown_in_words_in_the_zone_and_in_utc() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_preview_ends_with_the_limit() {
+    let site = site().await;
+    let body = json!({"cron": "@Daily", "limit": 2, "task": {"callback": "work"}});
+    let path = "/v1/schedules:preview?count=5&from=2027-03-25T12:00:00Z";
+    let preview = site.post(path, body.to_string()).await.ok();
+    let days = ["2027-03-26T00:00:00+00:00", "2027-03-27T00:00:00+00:00"];
+    assert_eq!(preview["next_run_times"], json!(days));
+    set(&site, "daily", body).await;
+    let stored = site.get("/v1/schedules/daily/preview?count=5").await.ok();
+    assert_eq!(stored["next_run_times"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_is_exported_is_imported_elsewhere_and_one_bad_schedule_fails_only_itself() {
     let (site, other) = (site().await, site().await);
     let task = json!({"callback": "work", "payload": {"user": 7}});

@@ -139,11 +139,15 @@ fn description(name: &str, spec: &ScheduleSpec) -> String {
 #[must_use]
 pub(in crate::http) fn preview(
     name: &str,
-    spec: &ScheduleSpec,
+    schedule: &Schedule,
     plan: &Plan,
     version: &str,
     (from, count): (Millis, usize),
 ) -> PreviewResponse {
+    let spec = &schedule.spec;
+    let left = spec.limit.map(|limit| limit.saturating_sub(schedule.used));
+    let left = left.and_then(|left| usize::try_from(left).ok());
+    let count = left.map_or(count, |left| count.min(left));
     let times = plan.times(Millis(from.0 - 1), count).into_iter();
     let run_times: Vec<RunTime> = times
         .map(|time| RunTime {

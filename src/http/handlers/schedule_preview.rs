@@ -39,7 +39,7 @@ pub(in crate::http) fn routes() -> Router<Api> {
     params(
         ("name" = String, Path, description = "The schedule"),
         ("count" = Option<usize>, Query, minimum = 1, maximum = 100, description = "So many times; 10 by default"),
-        ("from" = Option<String>, Query, description = "From this time on; now by default")),
+        ("from" = Option<String>, Query, description = "From this time on; now by default. The runs that `limit` leaves count from there")),
     responses(
         (status = 200, description = "Its times", body = PreviewResponse),
         (status = 404, description = "`schedule_not_found`", body = Problem, content_type = "application/problem+json"),
@@ -60,7 +60,7 @@ pub(in crate::http) async fn preview(
     params(
         ("name" = Option<String>, Query, description = "The name that the schedule is to have: `H` follows from it"),
         ("count" = Option<usize>, Query, minimum = 1, maximum = 100, description = "So many times; 10 by default"),
-        ("from" = Option<String>, Query, description = "From this time on; now by default")),
+        ("from" = Option<String>, Query, description = "From this time on; now by default. The runs that `limit` leaves count from there")),
     request_body = ScheduleRequest,
     responses(
         (status = 200, description = "Its times", body = PreviewResponse),
@@ -94,6 +94,6 @@ fn shown(
     let desk = api.service.schedules();
     let plan = desk.plan(name, schedule)?;
     let version = desk.zones().version();
-    let preview = schedule_view::preview(name, &schedule.spec, &plan, version, times);
+    let preview = schedule_view::preview(name, schedule, &plan, version, times);
     Ok(answer::json(&preview))
 }
