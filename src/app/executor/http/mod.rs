@@ -266,14 +266,26 @@ impl Delivery {
     }
 }
 
-/// Tells why a request is not sent, because the callback's credentials are for encrypted connections. A callback says by its own
-/// URL that they may go without; one that has none says it of this machine alone.
+/// Tells why a request is not sent: it would carry credentials of the callback to another host than that of the callback's own
+/// URL, or in clear text where that URL does not say so. Without an own URL, they go in clear text to this machine alone.
 fn kept_back(policy: &HttpPolicy, call: &HttpCall) -> Option<String> {
-    let is_clear = match &policy.url {
-        Some(url) => !http_url::is_https(url),
+    if !policy.has_credentials() {
+        return None;
+    }
+    let own = policy.url.as_deref();
+    if let Some(own) = own
+        .map(http_url::host)
+        .filter(|own| *own != http_url::host(&call.url))
+    {
+        return Some(format!(
+            "not sent: the headers and secrets of the callback are for {own}, the host of its `http.url`; name another callback, or none"
+        ));
+    }
+    let is_clear = match own {
+        Some(own) => !http_url::is_https(own),
         None => http_url::is_loopback(&call.url),
     };
-    if is_clear || http_url::is_https(&call.url) || !policy.has_credentials() {
+    if is_clear || http_url::is_https(&call.url) {
         return None;
     }
     Some(
