@@ -105,18 +105,22 @@ pub struct AfterResponse {
     /// How many of them have not ended, as far as is known. Only a read of the task by its id shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub open: Option<u32>,
+    /// The ids of those that have not ended, as far as is known. Only a read of the task by its id shows them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub open_ids: Vec<String>,
 }
 
 impl AfterResponse {
     /// Makes one of its parts.
     #[doc(hidden)]
     #[must_use]
-    pub const fn new(
+    pub fn new(
         ids: Vec<String>,
         condition: AfterCondition,
         later: bool,
         deadline: Option<InstantText>,
-        (tasks, open): (u32, Option<u32>),
+        tasks: u32,
+        open: Option<Vec<String>>,
     ) -> Self {
         Self {
             ids,
@@ -124,7 +128,10 @@ impl AfterResponse {
             later,
             deadline,
             tasks,
-            open,
+            open: open
+                .as_ref()
+                .map(|ids| u32::try_from(ids.len()).unwrap_or(u32::MAX)),
+            open_ids: open.unwrap_or_default(),
         }
     }
 }

@@ -244,8 +244,8 @@ pub struct TaskView {
 pub struct Waits {
     /// Each of them.
     pub ids: Vec<TaskId>,
-    /// How many have not ended, as far as is known; none right after the registration.
-    pub open: Option<usize>,
+    /// Those that have not ended, as far as is known; none right after the registration.
+    pub open: Option<Vec<TaskId>>,
 }
 
 impl Waits {

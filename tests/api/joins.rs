@@ -81,6 +81,7 @@ async fn tasks_run_in_the_order_of_their_waits() {
         (&json!("waiting"), &json!(1)),
         "{waits}"
     );
+    assert_eq!(waits["after"]["open_ids"], json!([both["ids"][1]]));
     let listed = site.get("/v1/tasks?state=waiting").await.ok();
     assert_eq!(listed["tasks"].as_array().unwrap().len(), 2, "{listed}");
     assert_eq!(listed["tasks"][0]["after"].get("ids"), None);

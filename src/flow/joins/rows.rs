@@ -195,7 +195,12 @@ pub(in crate::flow) async fn shown(ctx: &Context, mut task: TaskView) -> Result<
     if task.spec.after.is_some() {
         let rows = dependencies(ctx, task.id).await?;
         task.waits = Some(Waits {
-            open: Some(rows.iter().filter(|one| one.is_open()).count()),
+            open: Some(
+                rows.iter()
+                    .filter(|one| one.is_open())
+                    .map(|one| one.id)
+                    .collect(),
+            ),
             ids: rows.into_iter().map(|one| one.id).collect(),
         });
     }

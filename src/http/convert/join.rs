@@ -140,23 +140,21 @@ fn unusable(at: &str, detail: &str) -> Error {
 pub(super) fn shown(task: &TaskView) -> Option<AfterResponse> {
     let after = task.spec.after.as_deref()?;
     let waits = task.waits.as_ref();
-    let ids = waits.map_or_else(Vec::new, |waits| {
-        waits.ids.iter().map(ToString::to_string).collect()
-    });
+    let texts = |ids: &Vec<TaskId>| ids.iter().map(ToString::to_string).collect();
+    let ids = waits.map(|waits| texts(&waits.ids)).unwrap_or_default();
     let condition = match after.condition {
         Condition::AllSucceeded => AfterCondition::AllSucceeded,
         Condition::AllEnded => AfterCondition::AllEnded,
     };
-    let open = waits.and_then(|waits| waits.open);
-    let open = open.map(|open| u32::try_from(open).unwrap_or(u32::MAX));
+    let open = waits.and_then(|waits| waits.open.as_ref().map(texts));
     let deadline = after.deadline.map(Into::into);
-    let counts = (after.tasks, open);
     Some(AfterResponse::new(
         ids,
         condition,
         after.later,
         deadline,
-        counts,
+        after.tasks,
+        open,
     ))
 }
 
