@@ -12,7 +12,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use reqwest::{Method, StatusCode, header};
+use reqwest::{Method, StatusCode, header, redirect};
 use serde::de::DeserializeOwned;
 
 use super::{access, builder::Access, error::Error};
@@ -26,6 +26,9 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 
 /// How many characters of an answer that is not understood are quoted at most.
 const QUOTED_CHARS_MAX: usize = 200;
+
+/// Redirects of one call that are followed: a path of a proxy, and its end.
+const REDIRECTS_MAX: usize = 3;
 
 /// A call to make.
 #[derive(Debug, Clone)]
@@ -68,6 +71,7 @@ impl Transport {
         let http = reqwest::Client::builder()
             .connect_timeout(CONNECT_LIMIT)
             .no_proxy()
+            .redirect(redirect::Policy::custom(within_origin))
             .default_headers(access::headers(access)?)
             .user_agent(concat!("tickwheel/", env!("CARGO_PKG_VERSION")));
         let http = access::certificates(http, &servers, access)?
@@ -134,6 +138,7 @@ impl Transport {
         };
         let response = match self.time.within(call.limit, sending).await {
             Some(Ok(response)) => response,
+            Some(Err(error)) if error.is_redirect() => return Err(redirected(server, &error)),
             Some(Err(error)) => return Err(transport(with_causes(&error), !error.is_connect())),
             None => {
                 return Err(transport(
@@ -178,6 +183,7 @@ impl Transport {
         };
         let (status, retry_after, body) = match self.time.within(call.limit, exchange).await {
             Some(Ok(answer)) => answer,
+            Some(Err(error)) if error.is_redirect() => return Err(redirected(server, &error)),
             Some(Err(error)) => {
                 let mut reason = with_causes(&error);
                 reason.push_str(access::advice(&reason));
@@ -194,6 +200,30 @@ impl Transport {
             None => Ok((server, body)),
             Some(error) => Err(error),
         }
+    }
+}
+
+/// Follows a redirect within the origin that was asked. Another one must get neither credentials nor payloads, and is not
+/// believed.
+fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
+    let asked = attempt.previous().first().map(reqwest::Url::origin);
+    if asked.is_none_or(|asked| asked != attempt.url().origin()) {
+        let to = attempt.url().origin().ascii_serialization();
+        return attempt.error(format!(
+            "it redirects to {to}, which was not asked: give that address, if it is the service"
+        ));
+    }
+    if attempt.previous().len() >= REDIRECTS_MAX {
+        return attempt.error(format!("it redirects more than {REDIRECTS_MAX} times"));
+    }
+    attempt.follow()
+}
+
+/// Returns the error for a redirect that is not followed.
+fn redirected(server: &str, error: &reqwest::Error) -> Error {
+    Error::Unexpected {
+        server: server.to_owned(),
+        reason: with_causes(error),
     }
 }
 
