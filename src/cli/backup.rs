@@ -2,9 +2,8 @@
 //! directory of it, for the operator.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, BufWriter, IsTerminal as _, Read, Write},
-    os::unix::fs::OpenOptionsExt as _,
     path::{Path, PathBuf},
     time::Duration,
 };
@@ -14,7 +13,7 @@ use clap::{Args, Subcommand};
 use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::mpsc;
 
-use super::{ClientArgs, Exit, Failure};
+use super::{ClientArgs, Exit, Failure, private::Part};
 use crate::{
     client::Client,
     limits::BACKUP_RATE_MIN,
@@ -115,12 +114,6 @@ type Checked = (Restored, Option<String>);
 /// Reads a copy into a file of another name, checks it, and gives it its name: a file of that name is whole.
 async fn create(client: &Client, args: &CreateArgs) -> Result<Checked, Failure> {
     let file = &args.of.file;
-    if file.exists() {
-        return Err(Failure::usage(format!(
-            "{} is there already: a backup overwrites nothing",
-            file.display()
-        )));
-    }
     if let Some(since) = &args.since {
         let (folder, of) = (folder(file)?, folder(since)?);
         if folder != of {
@@ -131,17 +124,15 @@ async fn create(client: &Client, args: &CreateArgs) -> Result<Checked, Failure> 
             )));
         }
     }
-    let mut name = file.as_os_str().to_owned();
-    name.push(".part");
-    let part = PathBuf::from(name);
-    let made = filled(client, &part, args).await;
-    if made.is_err() {
-        // The reason of the failure matters more than the rest of a file.
-        fs::remove_file(&part).unwrap_or_default();
-    }
-    let made = made?;
-    let named = fs::rename(&part, file);
-    named.map_err(|error| unusable(file, &error))?;
+    let part = Part::create(file).map_err(|error| match error.kind() {
+        io::ErrorKind::AlreadyExists => Failure::usage(format!(
+            "{} is there already: a backup overwrites nothing",
+            file.display()
+        )),
+        _ => unusable(file, &error),
+    })?;
+    let made = filled(client, &part, args).await?;
+    part.finish().map_err(|error| unusable(file, &error))?;
     Ok(made)
 }
 
@@ -154,8 +145,9 @@ fn folder(file: &Path) -> Result<PathBuf, Failure> {
 }
 
 /// Hands the bytes of a copy to the thread that writes the file, and checks the file.
-async fn filled(client: &Client, part: &Path, args: &CreateArgs) -> Result<Checked, Failure> {
+async fn filled(client: &Client, part: &Part, args: &CreateArgs) -> Result<Checked, Failure> {
     let mut copy = client.backup(args.rate).await?;
+    let (file, part) = (part.file().try_clone()?, part.path());
     let (sender, receiver) = mpsc::channel(CHUNKS_WAITING);
     let (to, since) = (part.to_owned(), args.since.clone());
     let made = Made {
@@ -175,7 +167,7 @@ async fn filled(client: &Client, part: &Path, args: &CreateArgs) -> Result<Check
         bar.finish_and_clear();
         Ok::<(), Failure>(())
     };
-    let writing = in_thread(move || write(made, since.as_deref(), &to));
+    let writing = in_thread(move || write(made, since.as_deref(), &file, &to));
     let (sent, written) = tokio::join!(sending, writing);
     // A copy that was broken off is cut off for the writer: that is not the reason.
     sent.and(written)?;
@@ -183,15 +175,8 @@ async fn filled(client: &Client, part: &Path, args: &CreateArgs) -> Result<Check
     in_thread(move || check(&part)).await
 }
 
-fn write(mut made: Made, since: Option<&Path>, part: &Path) -> Result<(), Failure> {
-    let mut options = OpenOptions::new();
-    // It holds payloads: for its owner alone.
-    options.write(true).create(true).truncate(true).mode(0o600);
-    let file = options.open(part).map_err(|error| unusable(part, &error))?;
-    let steady = Steady {
-        file: &file,
-        unsynced: 0,
-    };
+fn write(mut made: Made, since: Option<&Path>, file: &File, part: &Path) -> Result<(), Failure> {
+    let steady = Steady { file, unsynced: 0 };
     match since {
         Some(since) => increment::write(made, since, steady, part)?,
         None => {

@@ -435,7 +435,7 @@ mod tests {
         let lines: Vec<&str> = table.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[0].starts_with("ID") && lines[0].ends_with("ERROR"));
-        assert!(lines[2].ends_with("t\u{fffd}wo"), "{}", lines[2]);
+        assert!(lines[2].ends_with("t\\u{1b}wo"), "{}", lines[2]);
         assert_eq!(print(Format::Jsonl).lines().count(), 2);
         let values: Vec<String> = serde_json::from_str(&print(Format::Json)).unwrap();
         assert_eq!(values.len(), 2);

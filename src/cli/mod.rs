@@ -223,11 +223,16 @@ impl From<client::Error> for Failure {
             }
             client::Error::Unexpected { .. } => Exit::Failed,
         };
-        let mut text = error.to_string();
-        if matches!(error, client::Error::Transport { sent: false, .. }) {
-            text.push_str(
+        // A server's words are those of others.
+        let mut text = output::printable(&error.to_string());
+        match &error {
+            client::Error::Transport { sent: false, .. } => text.push_str(
                 "; is a node running there? --server or TICKWHEEL_SERVER says where one is",
-            );
+            ),
+            client::Error::Refused { problem } if problem.status == 401 => text.push_str(
+                "; --api-key-file or TICKWHEEL_API_KEY_FILE names a file with the key of an API",
+            ),
+            _ => {}
         }
         Self { exit, text }
     }
@@ -321,7 +326,8 @@ pub async fn run(cli: Cli) -> ExitCode {
     let exit = ended.unwrap_or_else(|failure| {
         if !failure.text.is_empty() {
             // When standard error is closed, nobody reads it; the exit code remains.
-            writeln!(std::io::stderr(), "error: {}", failure.text).unwrap_or_default();
+            let lines: Vec<String> = failure.text.lines().map(output::printable).collect();
+            writeln!(std::io::stderr(), "error: {}", lines.join("\n")).unwrap_or_default();
         }
         failure.exit
     });

@@ -5,7 +5,13 @@ use std::io::{self, Write};
 use serde::Serialize;
 
 use super::Format;
-use crate::{api::text::InstantText, client::TaskResponse};
+use crate::{
+    api::text::InstantText,
+    client::{AfterCondition, TaskResponse, TaskState},
+};
+
+/// Ids of open tasks that a task waits for which are shown: some lines.
+const OPEN_SHOWN_MAX: usize = 10;
 
 /// Prints an answer about a task; `outcome` names the action.
 pub(super) fn task(
@@ -59,6 +65,7 @@ fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io:
         ("claimed", task.claim_time.as_ref().map(text)),
         ("ended", task.end_time.as_ref().map(text)),
         ("attempt", Some(attempts).filter(|_| task.attempt > 0)),
+        ("waits for", waits_for(task)),
         ("worker", task.worker.clone()),
         (
             "progress",
@@ -90,6 +97,37 @@ fn rows(out: &mut impl Write, outcome: Option<&str>, task: &TaskResponse) -> io:
         }
     }
     attempt_rows(out, task)
+}
+
+/// Returns the tasks that a task waits for, with the ids of those that have not ended.
+fn waits_for(task: &TaskResponse) -> Option<String> {
+    let Some(after) = &task.after else {
+        let waits = task.after_parent && task.state == TaskState::Waiting;
+        let parent = task.parent.as_deref().filter(|_| waits);
+        return parent.map(|id| format!("the own run of its parent {id}"));
+    };
+    let tasks = after.tasks;
+    let condition = match after.condition {
+        AfterCondition::AllSucceeded => "to succeed",
+        AfterCondition::AllEnded => "to end",
+    };
+    let mut text = match after.open {
+        Some(0) => format!("none any more of {tasks}"),
+        Some(open) => format!("{open} of {tasks} {condition}"),
+        None => format!("{tasks} {condition}"),
+    };
+    if let Some(deadline) = &after.deadline {
+        text.push_str(&format!(", until {}", deadline.0));
+    }
+    let shown = after.open_ids.iter().take(OPEN_SHOWN_MAX);
+    for id in shown {
+        text.push_str(&format!(" {id}"));
+    }
+    let hidden = after.open_ids.len().saturating_sub(OPEN_SHOWN_MAX);
+    if hidden > 0 {
+        text.push_str(&format!(" and {hidden} more (-o json has all)"));
+    }
+    Some(text)
 }
 
 /// Prints a line for each attempt.
@@ -171,11 +209,8 @@ impl TaskRows {
 
 fn line(out: &mut impl Write, columns: [&str; 5]) -> io::Result<()> {
     let [id, state, start, attempt, target] = columns;
-    let target = printable(target);
-    writeln!(
-        out,
-        "{id:<36}  {state:<10}  {start:<24}  {attempt:<7}  {target}"
-    )
+    let row = format!("{id:<36}  {state:<10}  {start:<24}  {attempt:<7}  {target}");
+    writeln!(out, "{}", printable(&row))
 }
 
 /// Prints a value as JSON, indented or in one line.
@@ -192,6 +227,10 @@ pub(super) fn aligned<const N: usize>(
     out: &mut impl Write,
     rows: &[[String; N]],
 ) -> io::Result<()> {
+    let rows: Vec<[String; N]> = rows
+        .iter()
+        .map(|row| row.each_ref().map(|cell| printable(cell)))
+        .collect();
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells
@@ -200,7 +239,7 @@ pub(super) fn aligned<const N: usize>(
             .unwrap_or_default()
     };
     let widths: Vec<usize> = (0..N).map(width).collect();
-    for row in rows {
+    for row in &rows {
         let cells = row
             .iter()
             .zip(&widths)
@@ -233,14 +272,40 @@ pub(super) fn state(task: &TaskResponse) -> String {
     }
 }
 
-/// Replaces control characters: a payload must not move the cursor of its reader.
+/// Writes characters that move the cursor, end the line, or turn the order of the text as escapes: a text of others stays in its
+/// line and its place.
 pub(super) fn printable(text: &str) -> String {
-    let shown = |c: char| {
-        if c.is_control() && c != '\n' && c != '\t' {
-            '\u{fffd}'
-        } else {
-            c
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\t' => shown.push(c),
+            '\n' => shown.push_str("\\n"),
+            '\r' => shown.push_str("\\r"),
+            c if c.is_control() || is_formatting(c) => shown.extend(c.escape_unicode()),
+            c => shown.push(c),
         }
-    };
-    text.chars().map(shown).collect()
+    }
+    shown
+}
+
+/// Tells whether a character ends a line or turns the order of a text, without being a control character.
+const fn is_formatting(c: char) -> bool {
+    matches!(c,
+        '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{e0000}'..='\u{e007f}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_of_others_stays_in_its_line() {
+        let forged = "a\nb\r\u{1b}[2J\u{9b}\u{202e}\u{2028}\u{2066}\u{85}\u{7f}";
+        assert_eq!(
+            printable(forged),
+            "a\\nb\\r\\u{1b}[2J\\u{9b}\\u{202e}\\u{2028}\\u{2066}\\u{85}\\u{7f}"
+        );
+        let plain = "é\t\u{1f469}\u{200d}\u{1f4bb} \\n שלום";
+        assert_eq!(printable(plain), plain);
+    }
 }

@@ -287,7 +287,11 @@ async fn watch(of: &TaskArgs, time: &TimeSource) -> Result<Exit, Failure> {
             Ok(next) => (task, failures) = (next, 0),
             Err(error) if error.is_temporary() && failures < WATCH_FAILURES_MAX => {
                 if failures == 0 {
-                    writeln!(std::io::stderr(), "waiting for the service: {error}")?;
+                    writeln!(
+                        std::io::stderr(),
+                        "waiting for the service: {}",
+                        output::printable(&error.to_string())
+                    )?;
                 }
                 failures += 1;
                 time.sleep(WATCH_PAUSE).await;

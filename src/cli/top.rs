@@ -177,7 +177,7 @@ fn row(of: &UnclaimedCallback) -> [String; 4] {
         }
     };
     [
-        printable(&of.callback),
+        of.callback.clone(),
         of.tasks.to_string(),
         ago(of.oldest_age_ms),
         of.last_poll_ms.map_or_else(

@@ -7,7 +7,7 @@ use std::{
 
 use clap::Args;
 
-use super::{ClientArgs, Exit, Failure, Format};
+use super::{ClientArgs, Exit, Failure, Format, output::printable};
 use crate::{
     client::{TreeNodeResponse, TreeResponse, TreeState},
     model::ids::TaskId,
@@ -75,7 +75,8 @@ fn write(out: &mut impl Write, tree: &TreeResponse) -> io::Result<()> {
 fn line(out: &mut impl Write, node: &TreeNodeResponse, level: usize) -> io::Result<()> {
     let indent = "  ".repeat(level);
     let name = node.callback.as_deref().unwrap_or("task");
-    write!(out, "{indent}{}  {name}  {}", node.id, node.state)?;
+    let told = format!("{}  {name}  {}", node.id, node.state);
+    write!(out, "{indent}{}", printable(&told))?;
     if let Some(tree) = node
         .tree_state
         .filter(|tree| *tree != TreeState::None && tree.name() != node.state.name())

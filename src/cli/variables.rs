@@ -3,6 +3,7 @@
 
 use std::io::Write as _;
 
+use super::output::printable;
 use crate::config::{self, Problem};
 
 /// Returns the unknown variables of this process.
@@ -15,6 +16,11 @@ pub(super) fn unknown() -> Vec<Problem> {
 pub(super) fn warn() {
     for Problem { origin, reason } in unknown() {
         // When standard error is closed, nobody reads it.
-        writeln!(std::io::stderr(), "warning: {origin}: {reason}").unwrap_or_default();
+        writeln!(
+            std::io::stderr(),
+            "warning: {}",
+            printable(&format!("{origin}: {reason}"))
+        )
+        .unwrap_or_default();
     }
 }

@@ -70,9 +70,20 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
     if matches!(inspected, Ok(Found::Free(_))) {
         findings.extend(journals(directory));
     }
+    findings.extend(open_to_others(directory));
     findings.extend(disk(&existing(directory), time).await);
     findings.push(clock(directory, time.now()));
     Ok(findings)
+}
+
+/// Looks for what others than the owner can read.
+fn open_to_others(directory: &Path) -> Option<Finding> {
+    let open = embedded::open_to_others(directory)?;
+    let (open, shown) = (open.display(), directory.display());
+    let text = format!(
+        "others than the owner can read {open}, which holds payloads and secrets: chmod -R go= {shown}"
+    );
+    Some(bad("rights", text))
 }
 
 /// Looks for damage in the journals; the next start repairs a torn end.

@@ -11,7 +11,7 @@ use std::io::Write as _;
 use clap::Args;
 
 use self::finding::{Finding, bad, good};
-use super::{Exit, Failure, Format, PrintArgs, servers, variables};
+use super::{Exit, Failure, Format, PrintArgs, output::printable, servers, variables};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
     time_source::TimeSource,
@@ -93,8 +93,8 @@ fn print(format: Format, findings: &[Finding]) -> std::io::Result<()> {
         Format::Table => {
             for Finding { about, result } in findings {
                 match result {
-                    Ok(text) => writeln!(out, "ok       {about}: {text}")?,
-                    Err(text) => writeln!(out, "problem  {about}: {text}")?,
+                    Ok(text) => writeln!(out, "ok       {about}: {}", printable(text))?,
+                    Err(text) => writeln!(out, "problem  {about}: {}", printable(text))?,
                 }
             }
         }

@@ -342,6 +342,11 @@ pub(super) fn labels(
                 "`{}` is too long; a label's value has at most {LABEL_CHARS_MAX} characters",
                 shorten(value)
             );
+            violations.add(pointer.clone(), detail);
+        }
+        // As in keys: a list of tasks shows them.
+        if let Some(odd) = label.chars().chain(value.chars()).find(|c| c.is_control()) {
+            let detail = format!("must have no control characters; found {odd:?}");
             violations.add(pointer, detail);
         }
     }

@@ -76,6 +76,7 @@ use std::{
 
 pub use self::disk::{
     directory::{Format, Found, check_tables, damages, inspect, repair},
+    private::open_to_others,
     space::{Probed, probe},
     tables::{CheckedTables, DamagedFile, Defect},
 };

@@ -6,13 +6,14 @@
 //! promises to anybody. Every refusal is a sentence that says what to do.
 
 use std::{
-    fs::{self, File, OpenOptions, TryLockError},
+    fs::{self, File, TryLockError},
     io::{ErrorKind, Read, Write},
     path::{Path, PathBuf},
     time::Duration,
 };
 
 use super::{
+    private,
     sync::{sync, sync_directory},
     tables::{self, CheckedTables},
 };
@@ -57,14 +58,24 @@ fn unsuitable(reason: String) -> Error {
 impl Directory {
     /// Creates the directory if need be, and locks it.
     pub(in crate::store::embedded) fn lock(path: &Path) -> Result<Self, Error> {
-        fs::create_dir_all(path).map_err(|error| refused(path, &error))?;
+        private::create_directory(path).map_err(|error| refused(path, &error))?;
+        if let Some(open) = private::open_to_others(path) {
+            let open = open.display();
+            tracing::warn!(
+                "others than the owner can read {open}, which holds payloads and secrets: chmod -R go= {}",
+                path.display()
+            );
+        }
         let file = path.join("LOCK");
-        let opened = OpenOptions::new()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(&file);
+        if file.is_symlink() {
+            let shown = file.display();
+            return Err(unsuitable(format!(
+                "{shown} is a link, which is not followed: remove it"
+            )));
+        }
+        let mut options = private::options();
+        let options = options.create(true).truncate(false).read(true);
+        let opened = options.open(&file);
         let mut lock = opened.map_err(|error| refused(&file, &error))?;
         match locked(&lock) {
             Ok(()) => {}
@@ -154,7 +165,7 @@ impl Directory {
         let text = sealed(text);
         let (file, new) = (self.path.join("FORMAT"), self.path.join("FORMAT.new"));
         let write = || {
-            let mut written = File::create(&new)?;
+            let mut written = private::create_anew(&new)?;
             written.write_all(text.as_bytes())?;
             sync(&written)?;
             fs::rename(&new, &file)?;

@@ -5,6 +5,7 @@ pub(in crate::store::embedded) mod database;
 pub(in crate::store::embedded) mod directory;
 mod forms;
 mod open_faults;
+pub(in crate::store::embedded) mod private;
 pub(in crate::store::embedded) mod space;
 pub(in crate::store::embedded) mod sync;
 pub(in crate::store::embedded) mod tables;

@@ -2,12 +2,13 @@
 //! there.
 
 use std::{
-    fs::{self, File, OpenOptions},
+    fs::{self, File},
     io::{self, Write},
     path::Path,
     time::Duration,
 };
 
+use super::private;
 use crate::{
     store::{Error, embedded::faults::refused},
     time_source::TimeSource,
@@ -36,13 +37,9 @@ pub struct Probed {
 /// # Errors
 /// [`Error::Unsuitable`] when it cannot be written to; the reason says what to do.
 pub fn probe(directory: &Path, time: &TimeSource) -> Result<Probed, Error> {
-    fs::create_dir_all(directory).map_err(|error| refused(directory, &error))?;
+    private::create_directory(directory).map_err(|error| refused(directory, &error))?;
     let path = directory.join(format!("probe-{}", std::process::id()));
-    let opened = OpenOptions::new()
-        .create(true)
-        .truncate(true)
-        .write(true)
-        .open(&path);
+    let opened = private::create_anew(&path);
     let mut file = opened.map_err(|error| refused(&path, &error))?;
     let measured = measure(&mut file, time);
     drop(file);

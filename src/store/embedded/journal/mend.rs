@@ -14,7 +14,10 @@ use std::{
 };
 
 use super::{Damage, Journal, Kind, batch::SEQUENCE_AT, files::written, judged, surveyed, witness};
-use crate::store::embedded::disk::sync::{sync, sync_directory};
+use crate::store::embedded::disk::{
+    private::create_anew,
+    sync::{sync, sync_directory},
+};
 
 /// Names that are tried for a part set aside, when there is a file of that name already.
 const NAMES_MAX: usize = 1000;
@@ -133,7 +136,7 @@ fn mended(journal: &Journal, mut bytes: Vec<u8>, repaired: &[Repaired]) -> Vec<u
 /// Puts a mended journal in the place of a damaged one.
 fn replace(journal: &Journal, mended: &[u8]) -> io::Result<()> {
     let new = journal.path.with_extension("mended");
-    let mut file = File::create(&new)?;
+    let mut file = create_anew(&new)?;
     file.write_all(mended)?;
     // The service must be able to use it, whoever runs the repair.
     let before = fs::metadata(&journal.path)?;
