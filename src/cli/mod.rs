@@ -29,6 +29,7 @@ mod lines;
 mod list;
 mod node;
 mod output;
+mod private;
 mod reach;
 mod request;
 mod retry_failed;
@@ -303,6 +304,10 @@ impl From<crate::config::Invalid> for Failure {
 
 /// Runs a command.
 pub async fn run(cli: Cli) -> ExitCode {
+    // Commands of a worker make files as its user wishes, and pages are for everybody.
+    if !matches!(cli.command, Command::Worker(_) | Command::Manual { .. }) {
+        private::by_default();
+    }
     let ended = match cli.command {
         Command::Dev(command) => Box::pin(dev::run(command)).await,
         Command::Serve(command) => Box::pin(serve::run(command)).await,

@@ -382,6 +382,17 @@ mod tests {
     }
 
     #[test]
+    fn a_lock_that_is_a_link_is_refused_and_its_target_stays() {
+        let directory = tempfile::tempdir().unwrap();
+        let victim = directory.path().join("victim");
+        fs::write(&victim, "theirs").unwrap();
+        std::os::unix::fs::symlink(&victim, directory.path().join("LOCK")).unwrap();
+        let refusal = Directory::lock(directory.path()).unwrap_err().to_string();
+        assert!(refusal.contains("is a link"), "{refusal}");
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "theirs");
+    }
+
+    #[test]
     fn a_directory_is_not_set_up_by_a_clock_that_lost_its_time() {
         let directory = tempfile::tempdir().unwrap();
         let locked = Directory::lock(directory.path()).unwrap();
