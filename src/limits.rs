@@ -2,6 +2,7 @@
 
 mod access;
 mod chains;
+mod command_line;
 mod contents;
 mod embedded;
 mod families;
@@ -18,8 +19,8 @@ mod topics;
 use std::time::Duration;
 
 pub use self::{
-    access::*, chains::*, contents::*, embedded::*, families::*, figures::*, http::*, internal::*,
-    joins::*, lists::*, records::*, results::*, schedules::*, topics::*,
+    access::*, chains::*, command_line::*, contents::*, embedded::*, families::*, figures::*,
+    http::*, internal::*, joins::*, lists::*, records::*, results::*, schedules::*, topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1

@@ -28,6 +28,8 @@ case $(cat) in
     '"fatal"') echo "no such user" >&2; exit 65 ;;
     '"second"') [ "$TICKWHEEL_ATTEMPT" -gt 1 ] || { echo busy >&2; exit 75; } ;;
     '"background"') sleep 1000 & echo $! ;;
+    '"key"') env | grep -c TICKWHEEL_API_KEY; : ;;
+    '"shell"') sh -c 'sleep 1000 & echo $!; wait' | { read -r pid; echo "$pid" > "$PID_FILE"; cat; } ;;
     '"hang"') sleep 1000 & echo $! > "$PID_FILE"; wait ;;
     '"slow"') echo $$ > "$PID_FILE"; sleep 1; echo '"finished"' ;;
 esac
@@ -75,6 +77,7 @@ fn worker(server: &Local, pid_file: &Path) -> Program {
                 "-c",
                 SCRIPT,
             ])
+            .env("TICKWHEEL_API_KEY", "twk_of_the_worker")
             .env("PID_FILE", pid_file),
     )
 }
@@ -136,7 +139,15 @@ async fn a_command_runs_each_task_and_its_exit_code_decides() {
     let (server, dir) = (Local::start().await, tempfile::tempdir().unwrap());
     let worker = worker(&server, &dir.path().join("pid"));
     let mut tasks = Vec::new();
-    for what in ["echo", "time", "silent", "fatal", "second", "background"] {
+    for what in [
+        "echo",
+        "time",
+        "silent",
+        "fatal",
+        "second",
+        "background",
+        "key",
+    ] {
         tasks.push(register(&server, "work", json!(what)).await);
     }
     let mut ended = Vec::new();
@@ -160,6 +171,11 @@ async fn a_command_runs_each_task_and_its_exit_code_decides() {
         Some("exit code 65: no such user")
     );
     assert_eq!(ended[4].attempt, 2);
+    assert_eq!(
+        result(&ended[6]),
+        json!(0),
+        "the key of the worker is in its environment"
+    );
     // Processes that a command leaves behind delay nothing.
     let left = result(&ended[5]).to_string();
     std::process::Command::new("kill")
@@ -184,6 +200,26 @@ async fn a_cancelled_command_is_ended_with_everything_it_has_started() {
     assert!(!is_alive(&started));
     worker.terminate();
     assert_eq!(worker.ended().await.code(), Some(0));
+    server.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_killed_takes_its_commands_along() {
+    let (server, dir) = (Local::start().await, tempfile::tempdir().unwrap());
+    let file = dir.path().join("pid");
+    let mut worker = worker(&server, &file);
+    register(&server, "work", json!("shell")).await;
+    let started = pid(&file).await;
+    assert!(is_alive(&started));
+    worker.0.kill().await.unwrap();
+    let time = TimeSource::real();
+    let dead = async {
+        while is_alive(&started) {
+            time.sleep(Duration::from_millis(10)).await;
+        }
+    };
+    let dead = time.within(LIMIT, dead).await;
+    dead.expect("the command dies with its worker");
     server.stop().await;
 }
 

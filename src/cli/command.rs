@@ -7,7 +7,7 @@
 use std::{
     collections::BTreeSet,
     ffi::OsString,
-    io::{self, Write as _},
+    io,
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{ExitStatus, Stdio},
@@ -23,6 +23,7 @@ use tokio::{
     task::JoinSet,
 };
 
+use super::{guard, passed::Passed, reach::CREDENTIALS};
 use crate::{
     api::text::InstantText,
     limits::{ERROR_CHARS_MAX, RESULT_BYTES_MAX},
@@ -53,6 +54,7 @@ struct Group(Option<Pid>);
 impl Group {
     fn of(pid: Option<i32>) -> Self {
         if let Some(pid) = pid {
+            guard::begun(pid);
             running().insert(pid);
         }
         Self(pid.and_then(Pid::from_raw))
@@ -60,7 +62,9 @@ impl Group {
 
     fn forget(&mut self) {
         if let Some(group) = self.0.take() {
-            running().remove(&group.as_raw_nonzero().get());
+            let group = group.as_raw_nonzero().get();
+            running().remove(&group);
+            guard::ended(group);
         }
     }
 
@@ -142,7 +146,13 @@ impl Program {
             tracing::debug!(id = %job.id, "a command has left something behind that holds its output open");
         }
         match ended {
-            Ok(status) => outcome(status, &out.take(), &errors.take()),
+            Ok(status) => {
+                let (out, errors) = (out.take(), errors.take());
+                if status.success() && out.len() > RESULT_BYTES_MAX {
+                    tracing::warn!(task = %job.id, "the output is longer than a result: its first {RESULT_BYTES_MAX} bytes are kept");
+                }
+                outcome(status, &out, &errors)
+            }
             Err(error) => Outcome::retry(format!("cannot wait for the command: {error}")),
         }
     }
@@ -150,7 +160,11 @@ impl Program {
     fn spawn(&self, job: &Job<Raw>) -> io::Result<Child> {
         let mut words = self.command.iter();
         let program = words.next().ok_or(io::ErrorKind::InvalidInput)?;
-        Command::new(program)
+        let mut command = Command::new(program);
+        for name in CREDENTIALS {
+            command.env_remove(name);
+        }
+        command
             .args(words)
             .env("TICKWHEEL_TASK_ID", job.id.to_string())
             .env("TICKWHEEL_ATTEMPT", job.attempt.to_string())
@@ -265,15 +279,15 @@ async fn read_start(pipe: Option<impl AsyncRead + Unpin>, kept: Kept) {
 
 /// Reads the standard error of a command, keeps its end, and passes it on.
 async fn read_end(pipe: Option<impl AsyncRead + Unpin>, kept: Kept) {
+    let mut passed = Passed::default();
     read(pipe, |some| {
         kept.add_to_end(some);
-        // When our own standard error is closed, nobody reads it.
-        io::stderr().write_all(some).unwrap_or_default();
+        passed.add(some);
     })
     .await;
 }
 
-async fn read(pipe: Option<impl AsyncRead + Unpin>, keep: impl Fn(&[u8])) {
+async fn read(pipe: Option<impl AsyncRead + Unpin>, mut keep: impl FnMut(&[u8])) {
     let Some(mut pipe) = pipe else { return };
     let mut buffer = vec![0; 8 * 1024];
     while let Ok(count @ 1..) = pipe.read(&mut buffer).await {

@@ -21,6 +21,7 @@ mod doctor;
 mod drill;
 mod export;
 mod fields;
+mod guard;
 mod healthcheck;
 mod import;
 mod init;
@@ -29,6 +30,7 @@ mod lines;
 mod list;
 mod node;
 mod output;
+mod passed;
 mod private;
 mod reach;
 mod request;
@@ -141,6 +143,9 @@ enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+    /// Kill the commands of a worker when it has ended.
+    #[command(hide = true, name = guard::COMMAND)]
+    WorkerGuard,
     /// Write the manual pages of all commands into a folder; packages hold them.
     #[command(hide = true)]
     Manual {
@@ -325,6 +330,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Worker(command) => Box::pin(worker::run(command)).await,
         Command::Config(command) => config::run(&command),
         Command::Healthcheck(command) => healthcheck::run(command).await,
+        Command::WorkerGuard => guard::run().await,
         Command::Completions { shell } => completions(shell),
         Command::Manual { folder } => manual(&folder),
     };

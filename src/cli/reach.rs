@@ -7,6 +7,15 @@ use clap::Args;
 use super::{ClientArgs, Exit, Failure};
 use crate::client::{Access, Client, ClientBuilder};
 
+/// Variables that hold credentials, or name files that do.
+pub(super) const CREDENTIALS: [&str; 5] = [
+    "TICKWHEEL_API_KEY",
+    "TICKWHEEL_API_KEY_FILE",
+    "TICKWHEEL_CLIENT_CERT_FILE",
+    "TICKWHEEL_CLIENT_KEY_FILE",
+    "TICKWHEEL_REQUEST_HEADER",
+];
+
 /// The credentials that a command shows, and the authorities that it believes.
 #[derive(Clone, Args)]
 pub(super) struct AccessArgs {

@@ -8,6 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::{
     Exit, Failure,
     command::{self, Program},
+    guard,
     reach::AccessArgs,
     serve::listen_for_signals,
     times,
@@ -22,7 +23,7 @@ The command gets the payload on standard input, and in its environment TICKWHEEL
 TICKWHEEL_CALLBACK and TICKWHEEL_START_TIME. The task id and the attempt together are the fencing token.
 
 Exit code of the command:
-  0            succeeded; standard output is kept as the result: as JSON if it is, else as a string (up to 1 MiB)
+  0            succeeded; standard output is kept as the result: as JSON if it is, else as a string (its first 1 MiB; a line says when there was more)
   65, 100      failed for good: trying again is of no use (65 is EX_DATAERR of sysexits.h)
   any other    tried again, by the task's retry rule; so is a command that a signal has ended (75, EX_TEMPFAIL, says it
                most clearly)
@@ -30,8 +31,13 @@ Exit code of the command:
 A command that does not exist is refused at start, with exit code 2. One line says how each run ended; --log warn leaves \
 them out.
 
-The end of standard error is kept as the error. The command and everything it has started (its process group) is killed \
+The end of standard error is kept as the error, and all of it is passed on, each line behind `| `, without control \
+characters. The command and everything it has started (its process group) is killed \
 when its claim cannot be extended any more, or when it takes longer than its attempt_timeout; when the task is cancelled it gets SIGTERM, and SIGKILL 5 s later.
+
+The variables that hold the credentials of the worker (TICKWHEEL_API_KEY and the like) are not in the environment of the \
+command. A worker that is killed takes its commands along: a process beside it, `tickwheel worker-guard`, kills their process \
+groups. It does not reach a process that left its group, and nothing when it was killed first.
 
 SIGTERM or SIGINT: no new tasks; commands that run may finish within --drain-timeout, the rest are killed and their tasks \
 given back without counting an attempt. A second signal exits at once.";
@@ -89,6 +95,9 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     telemetry::start_logging(format, &command.log)
         .map_err(|error| Failure::usage(format!("log: {error}")))?;
     command::check(&command.command).map_err(Failure::usage)?;
+    if let Err(error) = guard::start() {
+        tracing::warn!(%error, "there is no guard: commands outlive a worker that is killed");
+    }
     let stop = CancellationToken::new();
     let drain_timeout = command.drain_timeout;
     listen_for_signals(stop.clone(), drain_timeout, command::kill_all)?;
