@@ -5,6 +5,7 @@ mod configuration;
 mod dead_letters;
 mod export;
 mod jobs;
+mod large_files;
 mod schedules;
 mod settings;
 mod usage;

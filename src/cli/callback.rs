@@ -2,14 +2,14 @@
 
 use std::{
     collections::BTreeMap,
-    io::{self, Read as _, Write},
-    path::{Path, PathBuf},
+    io::{self, Write},
+    path::PathBuf,
 };
 
 use clap::{Args, Subcommand, ValueEnum};
 
 use super::{
-    ClientArgs, Exit, Failure, Format, fields::by_flags, output::printable, request, times,
+    ClientArgs, Exit, Failure, Format, fields::by_flags, input, output::printable, request, times,
 };
 use crate::{
     api::text::{DurationText, InstantText},
@@ -336,10 +336,7 @@ impl SetArgs {
 
     fn configuration(&self) -> Result<CallbackRequest, Failure> {
         if let Some(path) = &self.file {
-            let text = read(path).map_err(|error| {
-                Failure::usage(format!("cannot read {}: {error}", path.display()))
-            })?;
-            return from_json(&text);
+            return from_json(&input::text(path, REQUEST_BYTES_MAX)?);
         }
         let labels: BTreeMap<String, String> = self.labels.iter().cloned().collect();
         let retry = RetryPolicy {
@@ -394,18 +391,6 @@ fn from_json(text: &str) -> Result<CallbackRequest, Failure> {
     members.retain(|name, _| !NOT_SET.contains(&name.as_str()));
     let text = serde_json::to_string(&members).map_err(wrong)?;
     serde_json::from_str(&text).map_err(wrong)
-}
-
-fn read(path: &Path) -> io::Result<String> {
-    let mut text = String::new();
-    let limit = REQUEST_BYTES_MAX as u64;
-    if path == Path::new("-") {
-        io::stdin().lock().take(limit).read_to_string(&mut text)?;
-    } else {
-        let file = std::fs::File::open(path)?;
-        file.take(limit).read_to_string(&mut text)?;
-    }
-    Ok(text)
 }
 
 const fn state(gate: GateState) -> &'static str {

@@ -9,7 +9,8 @@ use clap::Args;
 use super::{
     ClientArgs, Exit, Failure,
     bulk::{self, BulkArgs},
-    output,
+    output::{self, printable},
+    report::broke_off,
 };
 use crate::{
     client::{CancelOutcome, CancelResponse, Client, Error, JobKind},
@@ -60,7 +61,9 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     }
     let mut worst = Exit::Ok;
     for ids in ids.chunks(BATCH_ITEMS_MAX) {
-        for (id, answer) in ids.iter().zip(client.cancel_batch(ids).await?) {
+        let answers = client.cancel_batch(ids).await;
+        let answers = answers.map_err(|error| broke_off(&first_of(ids), error))?;
+        for (id, answer) in ids.iter().zip(answers) {
             let exit = match answer {
                 Ok(answer) => told(&of, &answer)?,
                 Err(problem) => {
@@ -75,11 +78,17 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     Ok(worst)
 }
 
+/// Returns the first of some ids, for the refusal of all of them.
+pub(super) fn first_of(ids: &[TaskId]) -> String {
+    ids.first().map(ToString::to_string).unwrap_or_default()
+}
+
 /// Cancels tasks with all below them.
 async fn cancel_trees(of: &ClientArgs, client: &Client, ids: &[TaskId]) -> Result<Exit, Failure> {
     let mut worst = Exit::Ok;
     for id in ids {
-        let answer = client.cancel_tree(*id).await?;
+        let answer = client.cancel_tree(*id).await;
+        let answer = answer.map_err(|error| broke_off(&id.to_string(), error))?;
         let (outcome, exit) = words(answer.outcome);
         let mut out = std::io::stdout().lock();
         output::task(&mut out, of.print.output, Some(outcome), &answer.task)?;
@@ -122,7 +131,7 @@ fn told(of: &ClientArgs, answer: &CancelResponse) -> Result<Exit, Failure> {
 /// Says why a change came too late. It goes to standard error: the task itself has a `reason` of its end.
 pub(super) fn tell_reason(id: impl Display, reason: Option<&str>) -> Result<(), Failure> {
     if let Some(reason) = reason {
-        writeln!(std::io::stderr(), "{id}: too late: {reason}")?;
+        writeln!(std::io::stderr(), "{id}: too late: {}", printable(reason))?;
     }
     Ok(())
 }

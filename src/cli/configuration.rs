@@ -5,23 +5,24 @@
 //! needs a key from the first one on. An import that breaks off is repeated: it leaves alone what is as it is to be.
 
 use std::{
-    fs::{self, File, OpenOptions},
-    io::{self, BufRead, BufReader, BufWriter, Seek as _, Write},
-    os::unix::fs::OpenOptionsExt as _,
+    io::{self, BufWriter, Write},
     path::{Path, PathBuf},
 };
 
 use clap::Args;
 use serde::{Deserialize, Serialize};
 
-use super::{ClientArgs, Exit, Failure, output::counted};
+use super::{
+    ClientArgs, Exit, Failure,
+    input::{JsonLine, JsonLines},
+    output::counted,
+    private::{self, Part},
+    report::{Report, broke_off},
+};
 use crate::{
-    client::{Client, ConfigurationItem, ImportOutcome, NamedApiKey, NamedCallback, NamedSchedule},
+    client::{Client, ConfigurationItem, Error, NamedApiKey, NamedCallback, NamedSchedule},
     limits::API_KEYS_MAX,
 };
-
-/// Callbacks or schedules of one call.
-const AT_ONCE: usize = 100;
 
 /// The file of an export.
 #[derive(Debug, Args)]
@@ -84,7 +85,10 @@ impl Counts {
 pub(super) async fn export(args: &ExportArgs) -> Result<Exit, Failure> {
     let client = args.client.connect()?;
     let counts = match &args.file {
-        None => write(&client, &mut io::stdout().lock()).await?,
+        None => {
+            private::warn_of_open_output("the secrets of callbacks");
+            write(&client, &mut io::stdout().lock()).await?
+        }
         Some(path) => create(&client, path).await?,
     };
     writeln!(io::stderr(), "exported: {}", counts.told())?;
@@ -95,27 +99,12 @@ pub(super) async fn export(args: &ExportArgs) -> Result<Exit, Failure> {
 async fn create(client: &Client, path: &Path) -> Result<Counts, Failure> {
     let cannot =
         |error: io::Error| Failure::usage(format!("cannot write {}: {error}", path.display()));
-    if path.exists() {
-        return Err(cannot(io::ErrorKind::AlreadyExists.into()));
-    }
-    let mut part = path.as_os_str().to_owned();
-    part.push(".part");
-    let part = PathBuf::from(part);
-    let fill = async || {
-        let mut open = OpenOptions::new();
-        let file = open.write(true).create(true).truncate(true).mode(0o600);
-        let mut out = BufWriter::new(file.open(&part).map_err(cannot)?);
-        let counts = write(client, &mut out).await?;
-        let file = out.into_inner().map_err(|error| cannot(error.into_error()));
-        file?.sync_all().map_err(cannot)?;
-        // Fails where another one has come meanwhile.
-        fs::hard_link(&part, path).map_err(cannot)?;
-        Ok(counts)
-    };
-    let filled = fill().await;
-    // The outcome matters more than a rest.
-    fs::remove_file(&part).unwrap_or_default();
-    filled
+    let part = Part::create(path).map_err(cannot)?;
+    let mut out = BufWriter::new(part.file());
+    let counts = write(client, &mut out).await?;
+    drop(out);
+    part.finish().map_err(cannot)?;
+    Ok(counts)
 }
 
 async fn write(client: &Client, out: &mut impl Write) -> Result<Counts, Failure> {
@@ -152,27 +141,24 @@ async fn write(client: &Client, out: &mut impl Write) -> Result<Counts, Failure>
 /// keys wait for its end.
 pub(super) async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
     let client = args.client.connect()?;
-    let mut import = Import::new(&client);
-    if args.file == Path::new("-") {
-        import.all(io::stdin().lock()).await?;
-    } else {
-        let cannot =
-            |error| Failure::usage(format!("cannot read {}: {error}", args.file.display()));
-        let mut file = File::open(&args.file).map_err(cannot)?;
-        if file.metadata().map_err(cannot)?.is_file() {
-            let mut last = None;
-            for line in lines(BufReader::new(&file)) {
-                last = Some(line?);
-            }
-            whole(last.as_ref())?;
-            file.rewind().map_err(cannot)?;
+    let lines = JsonLines::open(&args.file, |lines| {
+        let (mut last, mut keys) = (None, 0);
+        for line in lines {
+            let line = line?.value;
+            keys += usize::from(matches!(line, Line::ApiKey(_)));
+            last = Some(line);
         }
-        import.all(BufReader::new(file)).await?;
-    }
-    let told = import.told();
-    if import.refused > 0 {
-        return Err(Failure::failed(told));
-    }
+        few_enough(keys)?;
+        whole(last.as_ref())
+    })?;
+    let mut import = Import {
+        client: &client,
+        set: Counts::default(),
+        report: Report::default(),
+    };
+    let ended = import.all(lines).await;
+    let set = format!("set: {}", import.set.told());
+    let told = import.report.end(&set, ended, Exit::Failed)?;
     writeln!(io::stdout().lock(), "{told}")?;
     Ok(Exit::Ok)
 }
@@ -187,78 +173,53 @@ fn whole(last: Option<&Line>) -> Result<(), Failure> {
     }
 }
 
-/// Reads the lines of a file.
-fn lines(text: impl BufRead) -> impl Iterator<Item = Result<Line, Failure>> {
-    let lines = text.lines().enumerate();
-    lines.filter_map(|(index, line)| {
-        let wrong = |error: &str| Failure::usage(format!("line {}: {error}", index + 1));
-        match line {
-            Ok(line) if line.trim().is_empty() => None,
-            Ok(line) => {
-                let read = serde_json::from_str(&line);
-                Some(read.map_err(|error| wrong(&without_values(&error.to_string()))))
-            }
-            Err(error) => Some(Err(wrong(&error.to_string()))),
-        }
-    })
-}
-
-/// Leaves the values out of an error about JSON, which stand in quotation marks: one may be a secret.
-fn without_values(error: &str) -> String {
-    let parts: Vec<&str> = error.split('"').collect();
-    match parts.as_slice() {
-        [before, _, .., after] => format!("{before}\"...\"{after}"),
-        _ => error.to_owned(),
+/// Checks the number of keys.
+fn few_enough(keys: usize) -> Result<(), Failure> {
+    if keys <= API_KEYS_MAX {
+        return Ok(());
     }
+    let more = format!("more than {API_KEYS_MAX} API keys: no service has so many");
+    Err(Failure::usage(more))
 }
 
 /// An import under way.
 struct Import<'a> {
     client: &'a Client,
     set: Counts,
-    unchanged: u64,
-    refused: u64,
+    report: Report,
 }
 
-impl<'a> Import<'a> {
-    fn new(client: &'a Client) -> Self {
-        Self {
-            client,
-            set: Counts::default(),
-            unchanged: 0,
-            refused: 0,
-        }
-    }
-
+impl Import<'_> {
     /// Sets everything in order, but keys last and together.
-    async fn all(&mut self, text: impl BufRead) -> Result<(), Failure> {
-        let (mut callbacks, mut schedules, mut keys) = (Vec::new(), Vec::new(), Vec::new());
-        let mut end = None;
-        for line in lines(text) {
-            match line? {
-                line @ Line::End {} => end = Some(line),
-                Line::Callback(callback) => callbacks.push(ConfigurationItem::Callback(callback)),
-                Line::Schedule(schedule) => schedules.push(*schedule),
-                Line::ApiKey(key) => keys.push(ConfigurationItem::ApiKey(key)),
+    async fn all(&mut self, mut lines: JsonLines<Line>) -> Result<(), Failure> {
+        let (mut keys, mut end) = (Vec::new(), None);
+        loop {
+            let piece = lines.piece()?;
+            let Some(JsonLine { number, .. }) = piece.first() else {
+                break;
+            };
+            let first = format!("line {number}");
+            let (mut callbacks, mut schedules) = (Vec::new(), Vec::new());
+            for line in piece {
+                match line.value {
+                    line @ Line::End {} => end = Some(line),
+                    Line::Callback(one) => callbacks.push(ConfigurationItem::Callback(one)),
+                    Line::Schedule(schedule) => schedules.push(*schedule),
+                    Line::ApiKey(key) => keys.push(ConfigurationItem::ApiKey(key)),
+                }
             }
-            if keys.len() > API_KEYS_MAX {
-                let more = format!("more than {API_KEYS_MAX} API keys: no service has so many");
-                return Err(Failure::usage(more));
-            }
-            if callbacks.len() >= AT_ONCE {
-                self.items(std::mem::take(&mut callbacks)).await?;
-            }
-            if schedules.len() >= AT_ONCE {
-                self.schedules(std::mem::take(&mut schedules)).await?;
-            }
+            few_enough(keys.len())?;
+            let set = self.items(callbacks).await;
+            set.map_err(|error| broke_off(&first, error))?;
+            let set = self.schedules(schedules).await;
+            set.map_err(|error| broke_off(&first, error))?;
         }
-        self.items(callbacks).await?;
-        self.schedules(schedules).await?;
         whole(end.as_ref())?;
-        self.items(keys).await
+        let set = self.items(keys).await;
+        set.map_err(|error| broke_off("the API keys", error))
     }
 
-    async fn items(&mut self, items: Vec<ConfigurationItem>) -> Result<(), Failure> {
+    async fn items(&mut self, items: Vec<ConfigurationItem>) -> Result<(), Error> {
         if items.is_empty() {
             return Ok(());
         }
@@ -273,61 +234,25 @@ impl<'a> Import<'a> {
                     Line::ApiKey(one),
                 ),
             };
-            let error = result.error.map(|error| error.detail);
-            self.note(&name, &line, result.outcome, error);
+            if self.report.note(&name, result.outcome, result.error) {
+                self.set.note(&line);
+            }
         }
         Ok(())
     }
 
-    async fn schedules(&mut self, schedules: Vec<NamedSchedule>) -> Result<(), Failure> {
+    async fn schedules(&mut self, schedules: Vec<NamedSchedule>) -> Result<(), Error> {
         if schedules.is_empty() {
             return Ok(());
         }
         let results = self.client.import_schedules(schedules.clone()).await?;
         for (schedule, result) in schedules.into_iter().zip(results) {
             let name = format!("schedule {}", schedule.name);
-            let error = result.error.map(|error| error.detail);
-            self.note(
-                &name,
-                &Line::Schedule(Box::new(schedule)),
-                result.outcome,
-                error,
-            );
-        }
-        Ok(())
-    }
-
-    fn note(
-        &mut self,
-        name: &str,
-        line: &Line,
-        outcome: Option<ImportOutcome>,
-        error: Option<String>,
-    ) {
-        match outcome {
-            Some(ImportOutcome::Unchanged) => self.unchanged += 1,
-            Some(_) => self.set.note(line),
-            None => {
-                self.refused += 1;
-                // A reader of errors that has gone must not end the import.
-                drop(writeln!(
-                    io::stderr(),
-                    "{name}: {}",
-                    error.unwrap_or_default()
-                ));
+            if self.report.note(&name, result.outcome, result.error) {
+                self.set.note(&Line::Schedule(Box::new(schedule)));
             }
         }
-    }
-
-    fn told(&self) -> String {
-        let mut told = format!("set: {}", self.set.told());
-        if self.unchanged > 0 {
-            told.push_str(&format!("; {} were so already", self.unchanged));
-        }
-        if self.refused > 0 {
-            told.push_str(&format!("; {} were refused", self.refused));
-        }
-        told
+        Ok(())
     }
 }
 
@@ -335,20 +260,20 @@ impl<'a> Import<'a> {
 mod tests {
     use super::*;
 
+    fn lines(text: &'static str) -> JsonLines<Line> {
+        JsonLines::of(text.as_bytes())
+    }
+
     #[test]
     fn a_line_says_what_it_is_and_a_bad_one_is_told_by_its_number() {
         let text =
             "{\"callback\":{\"name\":\"mail\",\"gates\":[]}}\n\n{\"schedule\":{\"name\":\"s\"}}\n";
-        let mut read = lines(text.as_bytes());
-        assert!(matches!(read.next(), Some(Ok(Line::Callback(one))) if one.name == "mail"));
-        let Some(Err(failure)) = read.next() else {
-            panic!("a schedule without settings")
-        };
+        let mut read = lines(text);
+        let first = read.next().unwrap().unwrap();
+        assert!(matches!(first.value, Line::Callback(one) if one.name == "mail"));
+        let failure = read.next().unwrap().unwrap_err();
         assert!(failure.text.starts_with("line 3: "), "{}", failure.text);
-        let unknown = lines("{\"gate\":{}}".as_bytes())
-            .next()
-            .unwrap()
-            .unwrap_err();
+        let unknown = lines("{\"gate\":{}}").next().unwrap().unwrap_err();
         assert!(unknown.text.contains("`api_key`"), "{}", unknown.text);
     }
 
@@ -356,9 +281,8 @@ mod tests {
     fn an_error_shows_no_secret() {
         let line =
             r#"{"callback":{"name":"a","configuration":{"http":{"secrets":"whsec_AA\"BB"}}}}"#;
-        let failure = lines(line.as_bytes()).next().unwrap().unwrap_err();
+        let failure = lines(line).next().unwrap().unwrap_err();
         assert!(!failure.text.contains("whsec"), "{}", failure.text);
         assert!(failure.text.contains("a sequence"), "{}", failure.text);
-        assert_eq!(without_values("plain"), "plain");
     }
 }

@@ -3,20 +3,11 @@
 //! It knows comments, `CRON_TZ=` and other variables, names such as `@daily`, and the user of a system crontab. A line that
 //! cannot be used is told by its number.
 
-use std::{
-    io::{self, Read as _},
-    path::Path,
-};
-
 use super::Failure;
 use crate::{
     api::target::CallbackTarget,
     client::{ScheduleRequest, TaskRequest},
-    limits::REQUEST_BYTES_MAX,
 };
-
-/// Largest file: some ten thousand lines.
-const FILE_BYTES_MAX: u64 = REQUEST_BYTES_MAX as u64;
 
 /// A line that is not empty and no comment.
 #[derive(Debug, PartialEq, Eq)]
@@ -153,22 +144,6 @@ fn words(line: &str, count: usize) -> Option<(String, &str)> {
         rest = behind.trim_start();
     }
     Some((taken.join(" "), rest))
-}
-
-/// Reads a file, or standard input.
-pub(super) fn text(path: &Path) -> Result<String, Failure> {
-    let mut text = String::new();
-    let read = if path == Path::new("-") {
-        io::stdin()
-            .lock()
-            .take(FILE_BYTES_MAX)
-            .read_to_string(&mut text)
-    } else {
-        let file = std::fs::File::open(path);
-        file.and_then(|file| file.take(FILE_BYTES_MAX).read_to_string(&mut text))
-    };
-    read.map_err(|error| Failure::usage(format!("cannot read {}: {error}", path.display())))?;
-    Ok(text)
 }
 
 #[cfg(test)]

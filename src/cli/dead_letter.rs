@@ -6,7 +6,11 @@ use clap::{ArgGroup, Args, Subcommand};
 use serde::Serialize;
 
 use super::{
-    ClientArgs, Exit, Failure, Format, bulk, cancel::worse, fields::by_flags, output::printable,
+    ClientArgs, Exit, Failure, Format, bulk,
+    cancel::{first_of, worse},
+    fields::by_flags,
+    output::printable,
+    report::broke_off,
 };
 use crate::{
     client::{
@@ -207,11 +211,17 @@ async fn redrive(command: Redrive) -> Result<Exit, Failure> {
     let mut exit = Exit::Ok;
     for ids in ids.chunks(BATCH_ITEMS_MAX) {
         let answer = if dry_run {
-            client.preview_redrive(ids).await?
+            client.preview_redrive(ids).await
         } else {
-            client.redrive_ids(ids).await?
+            client.redrive_ids(ids).await
         };
-        exit = worse(exit, told.add(&answer)?);
+        match answer {
+            Ok(answer) => exit = worse(exit, told.add(&answer)?),
+            Err(error) => {
+                told.end()?;
+                return Err(broke_off(&first_of(ids), error));
+            }
+        }
     }
     told.end()?;
     Ok(exit)

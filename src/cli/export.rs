@@ -15,7 +15,7 @@ use super::{
     fields::by_flags,
     list::{FilterArgs, next_page},
     output::counted,
-    reach,
+    private, reach,
 };
 use crate::{
     api::{notify::Notify, task_request::TaskRequest, text::InstantText},
@@ -122,7 +122,11 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let progress = ProgressBar::new_spinner();
     let mut seen: HashSet<TaskId> = HashSet::new();
     let (mut count, mut left_out) = (0_u64, LeftOut::default());
-    while let Some(tasks) = next_page(&mut pages, &time).await.map_err(by_flags)? {
+    private::warn_of_open_output("payloads");
+    loop {
+        let page = next_page(&mut pages, &time).await;
+        let page = page.map_err(|error| after(count, by_flags(error)))?;
+        let Some(tasks) = page else { break };
         let mut ids: Vec<TaskId> = Vec::new();
         for task in tasks.iter().filter(|task| is_wanted(task.state)) {
             match task.id.parse() {
@@ -141,7 +145,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
                 Ok(task) if wanted.is_some() || is_wanted(task.state) => task,
                 // It has ended since.
                 Ok(_) | Err(Error::NotFound { .. }) => continue,
-                Err(error) => return Err(error.into()),
+                Err(error) => return Err(after(count, error.into())),
             };
             left_out.note(&task);
             write_line(task)?;
@@ -157,6 +161,18 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let warnings = left_out.warnings();
     writeln!(std::io::stderr(), "{summary}{warnings}").unwrap_or_default();
     Ok(Exit::Ok)
+}
+
+/// Adds to a failure what was exported before it.
+fn after(count: u64, Failure { exit, text }: Failure) -> Failure {
+    let text = match count {
+        0 => text,
+        count => format!(
+            "{text}; {} were exported until then",
+            counted(count, "task")
+        ),
+    };
+    Failure { exit, text }
 }
 
 /// Describes the export, and which tasks are missing from it when no end was asked for; `until` is the end

@@ -21,7 +21,8 @@ use super::{
     ClientArgs, Exit, Failure, Format,
     batch::{Rejected, Sent, send},
     lines::{self, Batch, Reading},
-    output::counted,
+    output::{counted, printable},
+    private,
 };
 use crate::{client::Client, limits::BATCH_ITEMS_MAX, time_source::TimeSource};
 
@@ -71,6 +72,7 @@ struct Ledger {
 impl Ledger {
     /// Writes to standard error, above the bar.
     fn tell(&self, text: &str) {
+        let text = printable(text);
         self.progress
             .suspend(|| writeln!(std::io::stderr(), "{text}").unwrap_or_default());
     }
@@ -82,7 +84,9 @@ impl Ledger {
             if let Some(file) = &mut self.errors {
                 let task: Option<&serde_json::value::RawValue> = serde_json::from_str(&text).ok();
                 let report = serde_json::json!({"line": line, "reason": reason, "task": task});
-                writeln!(file, "{report}")?;
+                writeln!(file, "{report}").map_err(|error| {
+                    broken_off("cannot write the lines that failed", &error, &self.summary)
+                })?;
             } else {
                 self.tell(&format!("{}:{line}: {reason}", self.file));
             }
@@ -105,7 +109,15 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         .map_err(|error| Failure::usage(format!("cannot read {name}: {error}")))?;
     let errors = command.errors.as_ref().map(|path| {
         let cannot = |error| Failure::usage(format!("cannot write {}: {error}", path.display()));
-        std::fs::File::create(path).map_err(cannot)
+        let file = std::fs::File::create(path).map_err(cannot)?;
+        if private::is_open(&file) {
+            let shown = path.display();
+            let told = format!(
+                "warning: others than you can read {shown}: chmod go= it, it holds payloads"
+            );
+            writeln!(std::io::stderr(), "{told}").unwrap_or_default();
+        }
+        Ok::<_, Failure>(file)
     });
     let mut ledger = Ledger {
         file: if name == "-" {
@@ -152,7 +164,8 @@ async fn import(
             ledger.summary.interrupted = !ended;
             // All requests under way have ended, so all lines up to here are accounted for.
             return broken.map_or(Ok(()), |error| {
-                Err(unreadable(&ledger.file, &error, &ledger.summary))
+                let what = format!("cannot read {}", ledger.file);
+                Err(broken_off(&what, &error, &ledger.summary))
             });
         }
         let takes = !done && under_way.len() < concurrency;
@@ -187,10 +200,15 @@ async fn import(
     }
 }
 
-fn unreadable(file: &str, error: &std::io::Error, summary: &Summary) -> Failure {
+fn broken_off(what: &str, error: &std::io::Error, summary: &Summary) -> Failure {
+    let Summary {
+        registered,
+        failed,
+        lines,
+        ..
+    } = summary;
     Failure::failed(format!(
-        "cannot read {file} behind line {}: {error}",
-        summary.lines
+        "{what} behind line {lines}: {error}; registered {registered}, failed {failed}"
     ))
 }
 

@@ -116,21 +116,29 @@ impl Lines {
         Ok(batch)
     }
 
-    /// Reads a line. Of a line that is too long, it returns only enough to show that.
     fn line(&mut self) -> std::io::Result<Option<Vec<u8>>> {
-        let mut text = Vec::new();
-        let most = REQUEST_BYTES_MAX as u64 + 1;
-        let read = (&mut self.from).take(most).read_until(b'\n', &mut text)?;
-        if read == 0 {
+        let Some((text, read)) = next(&mut *self.from)? else {
             return Ok(None);
-        }
+        };
         self.number += 1;
-        self.bytes_read += read as u64;
-        if read as u64 == most && !text.ends_with(b"\n") {
-            self.bytes_read += self.from.skip_until(b'\n')? as u64;
-        }
+        self.bytes_read += read;
         Ok(Some(text))
     }
+}
+
+/// Reads a line, and returns it with the number of bytes that were read. Of a line that is longer than a request, it returns only
+/// enough to show that.
+pub(super) fn next(from: &mut dyn BufRead) -> std::io::Result<Option<(Vec<u8>, u64)>> {
+    let mut text = Vec::new();
+    let most = REQUEST_BYTES_MAX as u64 + 1;
+    let mut read = (&mut *from).take(most).read_until(b'\n', &mut text)? as u64;
+    if read == 0 {
+        return Ok(None);
+    }
+    if read == most && !text.ends_with(b"\n") {
+        read += from.skip_until(b'\n')? as u64;
+    }
+    Ok(Some((text, read)))
 }
 
 fn line(number: u64, bytes: Vec<u8>) -> Line {

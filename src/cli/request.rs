@@ -1,17 +1,13 @@
 //! The command `tickwheel task register` makes a request for the service from its flags.
 
-use std::{
-    collections::BTreeMap,
-    io::Read as _,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeMap, path::PathBuf};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use clap::{ArgGroup, Args};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
-use super::{Failure, times, wait::WaitArgs};
+use super::{Failure, input, times, wait::WaitArgs};
 use crate::{
     api::{
         action::{Action, Check, EndState},
@@ -21,6 +17,7 @@ use crate::{
         text::{DurationText, InstantText},
     },
     client::{NewStart, StartTime, Task},
+    limits::REQUEST_BYTES_MAX,
 };
 
 /// A task to register.
@@ -328,12 +325,7 @@ impl RegisterArgs {
         let Some(path) = &self.payload_file else {
             return Ok((None, None));
         };
-        let bytes = read(path).map_err(|error| {
-            Failure::usage(format!(
-                "cannot read the payload from {}: {error}",
-                path.display()
-            ))
-        })?;
+        let bytes = input::whole(path, REQUEST_BYTES_MAX)?;
         let text = std::str::from_utf8(&bytes).ok().filter(|_| json_wanted);
         let raw = text.and_then(|text| RawValue::from_string(text.to_owned()).ok());
         let base64 = raw.is_none().then(|| STANDARD.encode(&bytes));
@@ -350,15 +342,6 @@ fn start(
         Some(NewStart::In(after)) => (None, Some(after)),
         None => (None, delay),
     }
-}
-
-fn read(path: &Path) -> std::io::Result<Vec<u8>> {
-    if path == Path::new("-") {
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes)?;
-        return Ok(bytes);
-    }
-    std::fs::read(path)
 }
 
 #[cfg(test)]

@@ -1,19 +1,16 @@
 //! The commands `tickwheel schedule ...` set, pause, preview and list schedules for the user.
 
-use std::{
-    io::{self, Write as _},
-    path::PathBuf,
-};
+use std::io::{self, Write as _};
 
 use clap::{Args, Subcommand};
 
 use super::{
     ClientArgs, Exit, Failure, Format,
     bulk::watch,
-    crontab::{self, Line},
     dead_letter::Printer,
     fields::{by_flags, by_flags_of_schedule},
-    output::{counted, json},
+    output::json,
+    schedule_import::{EXAMPLES as IMPORT_EXAMPLES, ImportArgs, import},
     schedule_set::{Of, SetArgs},
     schedule_transfer::{RestoreArgs, export, restore},
 };
@@ -32,13 +29,6 @@ const SET_EXAMPLES: &str = "Examples:
   tickwheel schedule get nightly -o json > nightly.json; tickwheel schedule set nightly --file nightly.json
 
 The schedule that was there before is replaced as a whole.";
-
-const IMPORT_EXAMPLES: &str = "Examples:
-  crontab -l | tickwheel schedule import - --callback shell --time-zone Europe/Berlin --dry-run
-  tickwheel schedule import /etc/crontab --system --callback shell
-
-Each line becomes a schedule with the name PREFIX-LINE. Its task has the command as payload, for a worker such as
-`tickwheel worker --callback shell -- sh -c 'jq -r .command | sh'`.";
 
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
@@ -131,30 +121,6 @@ pub(super) struct RunsArgs {
     /// Stop after this many runs.
     #[arg(long, value_name = "COUNT", default_value_t = 20)]
     limit: usize,
-}
-
-/// A crontab file.
-#[derive(Debug, Args)]
-pub(super) struct ImportArgs {
-    /// The file, - for standard input.
-    file: PathBuf,
-    /// Callback of the tasks; their payload is {"command": ..., "user": ...}.
-    #[arg(long, value_name = "NAME")]
-    callback: String,
-    /// Zone of the expressions, unless the file has a line CRON_TZ=; UTC by default.
-    #[arg(long, value_name = "NAME")]
-    time_zone: Option<String>,
-    /// Beginning of the names.
-    #[arg(long, value_name = "TEXT", default_value = "crontab")]
-    prefix: String,
-    /// The sixth field is a user, as in /etc/crontab.
-    #[arg(long)]
-    system: bool,
-    /// Check the lines and show what they would become, and store nothing.
-    #[arg(long)]
-    dry_run: bool,
-    #[command(flatten)]
-    client: ClientArgs,
 }
 
 /// Runs the command.
@@ -250,11 +216,12 @@ async fn runs(of: &Of, limit: usize) -> Result<(), Failure> {
     let mut pages = of.client()?.schedule_runs(&of.name)?;
     let heads = ["SCHEDULED", "ID", "CAUSE", "STATE"];
     let mut printer = Printer::new(of.client.print.output, heads);
-    let mut count = 0;
+    let (mut count, mut more) = (0, false);
     while count < limit
         && let Some(runs) = pages.next().await?
     {
         let mut out = io::stdout().lock();
+        more = runs.len() > limit - count;
         for run in runs.iter().take(limit - count) {
             let state = match (&run.reason, run.state) {
                 (Some(reason), _) => reason.clone(),
@@ -274,6 +241,10 @@ async fn runs(of: &Of, limit: usize) -> Result<(), Failure> {
         out.flush()?;
     }
     printer.end(&mut io::stdout().lock())?;
+    if more || (count == limit && pages.next().await?.is_some_and(|runs| !runs.is_empty())) {
+        let told = format!("there are more than {limit} runs: --limit COUNT shows more of them");
+        writeln!(io::stderr(), "{told}").unwrap_or_default();
+    }
     Ok(())
 }
 
@@ -337,86 +308,4 @@ fn table(out: &mut impl io::Write, preview: &PreviewResponse) -> io::Result<()> 
         writeln!(out, "{:<28}  {}", time.local, time.utc.0)?;
     }
     Ok(())
-}
-
-/// A line of a crontab that the service would take.
-struct Checked {
-    number: usize,
-    name: String,
-    command: String,
-    request: ScheduleRequest,
-    description: String,
-}
-
-/// Makes a schedule of each line, or none if a line cannot be used: the names have the numbers of the lines, so a file that is
-/// corrected and imported again would set some schedules twice.
-async fn import(args: &ImportArgs) -> Result<Exit, Failure> {
-    let text = crontab::text(&args.file)?;
-    let client = args.client.connect()?;
-    let (lines, wrong) = checked(&client, &text, args).await?;
-    if wrong > 0 && !args.dry_run {
-        let lines = counted(wrong, "line");
-        let why = format!("{lines} cannot be used, and nothing was stored: correct or remove them");
-        return Err(Failure::usage(why));
-    }
-    let mut out = io::stdout().lock();
-    for line in lines {
-        let name = &line.name;
-        if !args.dry_run {
-            let set = client.set_schedule(name, &line.request).await;
-            set.map_err(|error| {
-                let failure = Failure::from(error);
-                let text = format!(
-                    "line {}: {}; the lines above are stored",
-                    line.number, failure.text
-                );
-                Failure { text, ..failure }
-            })?;
-        }
-        writeln!(out, "{name}  {}  {}", line.description, line.command)?;
-    }
-    Ok(if wrong == 0 { Exit::Ok } else { Exit::Usage })
-}
-
-/// Checks all lines. Returns those that the service would take, and how many others there are, of which each is told.
-async fn checked(
-    client: &Client,
-    text: &str,
-    args: &ImportArgs,
-) -> Result<(Vec<Checked>, u64), Failure> {
-    let (mut lines, mut wrong) = (Vec::new(), 0);
-    for line in crontab::lines(text, args.system) {
-        let (number, entry) = match line {
-            Line::Entry { number, entry } => (number, entry),
-            Line::Wrong { number, why } => {
-                wrong += 1;
-                eprintln_line(number, &why);
-                continue;
-            }
-        };
-        let name = format!("{}-{number}", args.prefix);
-        let zone = entry.zone.clone().or_else(|| args.time_zone.clone());
-        let request = entry.request(&args.callback, zone)?;
-        match client.check_schedule(&name, &request, 1).await {
-            Ok(preview) => lines.push(Checked {
-                number,
-                name,
-                command: entry.command,
-                request,
-                description: preview.description,
-            }),
-            Err(error @ crate::client::Error::Refused { .. }) => {
-                wrong += 1;
-                eprintln_line(number, &error.to_string());
-            }
-            Err(error) => return Err(error.into()),
-        }
-    }
-    Ok((lines, wrong))
-}
-
-fn eprintln_line(number: usize, why: &str) {
-    let mut out = io::stderr().lock();
-    // A closed standard error cannot be told to anybody.
-    writeln!(out, "line {number}: {why}").unwrap_or_default();
 }

@@ -5,13 +5,14 @@ use std::{collections::BTreeMap, path::PathBuf};
 use clap::Args;
 use serde_json::value::RawValue;
 
-use super::{ClientArgs, Failure, crontab, times};
+use super::{ClientArgs, Failure, input, times};
 use crate::{
     api::{
         schedule::CronText,
         text::{DurationText, InstantText},
     },
     client::{Missed, Overlap, ScheduleRequest, TaskRequest},
+    limits::REQUEST_BYTES_MAX,
 };
 
 /// Members of an answer that are no settings.
@@ -99,7 +100,7 @@ impl SetArgs {
     /// Returns the settings.
     pub(super) fn request(&self) -> Result<ScheduleRequest, Failure> {
         if let Some(path) = &self.file {
-            return of_text(&crontab::text(path)?)
+            return of_text(&input::text(path, REQUEST_BYTES_MAX)?)
                 .map_err(|error| Failure::usage(format!("--file: {error}")));
         }
         let task = self

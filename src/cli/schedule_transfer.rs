@@ -8,11 +8,14 @@ use std::{
 
 use clap::Args;
 
-use super::{ClientArgs, Exit, Failure, crontab, output::counted};
-use crate::client::{Client, ImportOutcome, NamedSchedule};
-
-/// Schedules of one call: as many as a page of an export.
-const AT_ONCE: usize = 100;
+use super::{
+    ClientArgs, Exit, Failure,
+    input::{JsonLine, JsonLines},
+    output::counted,
+    private,
+    report::{Report, broke_off},
+};
+use crate::client::{Client, NamedSchedule};
 
 /// The file to restore.
 #[derive(Debug, Args)]
@@ -26,6 +29,7 @@ pub(super) struct RestoreArgs {
 /// Prints all schedules.
 pub(super) async fn export(args: &ClientArgs) -> Result<Exit, Failure> {
     let mut pages = args.connect()?.export_schedules();
+    private::warn_of_open_output("payloads");
     let mut out = io::stdout().lock();
     while let Some(page) = pages.next().await? {
         for one in page {
@@ -36,56 +40,38 @@ pub(super) async fn export(args: &ClientArgs) -> Result<Exit, Failure> {
     Ok(Exit::Ok)
 }
 
-/// Sets the schedules of a file. Every line is read before the first is set.
+/// Sets the schedules of a file. Every line of a file is read before the first is set; a pipe can be read only once.
 pub(super) async fn restore(args: &RestoreArgs) -> Result<Exit, Failure> {
     let client = args.client.connect()?;
-    let text = crontab::text(&args.file)?;
-    let lines = text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| !line.trim().is_empty());
-    let read = lines.map(|(index, line)| {
-        serde_json::from_str(line)
-            .map_err(|error| Failure::usage(format!("line {}: {error}", index + 1)))
-    });
-    let all: Vec<NamedSchedule> = read.collect::<Result<_, _>>()?;
-    let (mut set, mut unchanged, mut refused) = (0, 0, 0);
-    for some in all.chunks(AT_ONCE) {
-        for (name, outcome) in import(&client, some).await? {
-            match outcome {
-                Ok(ImportOutcome::Unchanged) => unchanged += 1,
-                Ok(_) => set += 1,
-                Err(why) => {
-                    refused += 1;
-                    // A reader of errors that has gone must not end the import.
-                    drop(writeln!(io::stderr(), "{name}: {why}"));
-                }
-            }
-        }
-    }
-    let mut told = format!("{} set", counted(set, "schedule"));
-    if unchanged > 0 {
-        told.push_str(&format!(", {unchanged} were so already"));
-    }
-    if refused > 0 {
-        return Err(Failure::usage(format!("{told}, {refused} refused")));
-    }
+    let lines = JsonLines::open(&args.file, |lines| {
+        lines.try_for_each(|line| line.map(drop))
+    })?;
+    let (mut set, mut report) = (0, Report::default());
+    let ended = set_all(&client, lines, &mut set, &mut report).await;
+    let told = format!("{} set", counted(set, "schedule"));
+    let told = report.end(&told, ended, Exit::Usage)?;
     writeln!(io::stdout().lock(), "{told}")?;
     Ok(Exit::Ok)
 }
 
-/// Sets some schedules, and returns for each its name and the outcome, or why it was refused.
-async fn import(
+async fn set_all(
     client: &Client,
-    schedules: &[NamedSchedule],
-) -> Result<Vec<(String, Result<ImportOutcome, String>)>, Failure> {
-    let results = client.import_schedules(schedules.to_vec()).await?;
-    let named = schedules.iter().zip(results).map(|(schedule, result)| {
-        let outcome = match (result.outcome, result.error) {
-            (Some(outcome), _) => Ok(outcome),
-            (None, error) => Err(error.map_or_else(String::new, |error| error.detail)),
+    mut lines: JsonLines<NamedSchedule>,
+    set: &mut u64,
+    report: &mut Report,
+) -> Result<(), Failure> {
+    loop {
+        let piece = lines.piece()?;
+        let Some(JsonLine { number, value }) = piece.first() else {
+            return Ok(());
         };
-        (schedule.name.clone(), outcome)
-    });
-    Ok(named.collect())
+        let first = format!("line {number} ({})", value.name);
+        let piece: Vec<NamedSchedule> = piece.into_iter().map(|line| line.value).collect();
+        let names: Vec<String> = piece.iter().map(|one| one.name.clone()).collect();
+        let results = client.import_schedules(piece).await;
+        let results = results.map_err(|error| broke_off(&first, error))?;
+        for (name, result) in names.iter().zip(results) {
+            *set += u64::from(report.note(name, result.outcome, result.error));
+        }
+    }
 }

@@ -45,7 +45,7 @@ async fn a_configuration_is_exported_and_imported_elsewhere() {
     let (again, _) = command(&other, &["cluster", "import", file]).await;
     assert_eq!(
         again,
-        "set: 0 callbacks, 0 schedules, 0 API keys; 2 were so already\n"
+        "set: 0 callbacks, 0 schedules, 0 API keys, 2 were so already\n"
     );
     let (there, _) = command(&other, &["cluster", "export"]).await;
     assert_eq!(json_lines(&there), lines);
@@ -58,7 +58,7 @@ async fn a_configuration_is_exported_and_imported_elsewhere() {
     assert_eq!(refused.status.code(), Some(1), "{}", err(&refused));
     assert!(
         err(&refused).contains("callback other: /callback/configuration/max_attempts")
-            && err(&refused).contains("1 were refused"),
+            && err(&refused).contains("1 refused, the first: callback other: "),
         "{}",
         err(&refused)
     );
