@@ -4,6 +4,7 @@ mod callbacks;
 mod configuration;
 mod dead_letters;
 mod export;
+mod hostile;
 mod jobs;
 mod large_files;
 mod schedules;
