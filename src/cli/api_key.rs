@@ -11,8 +11,10 @@ use std::{
 use clap::{Args, Subcommand};
 
 use super::{
-    ClientArgs, Exit, Failure, Format, dead_letter::Printer, fields::by_flags, node, times,
-    variables,
+    ClientArgs, Exit, Failure, Format,
+    dead_letter::{Printer, count_of_none},
+    fields::by_flags,
+    node, private, times, variables,
 };
 use crate::{
     api::{
@@ -180,6 +182,7 @@ async fn create(args: &CreateArgs) -> Result<Exit, Failure> {
             made.map_err(by_flags)?
         }
     };
+    private::warn_of_open_output("the key");
     let mut out = io::stdout().lock();
     match args.place.format() {
         // Nothing but the key, so that it can go into a file or a variable.
@@ -249,6 +252,8 @@ async fn list(args: &PlaceArgs) -> Result<Exit, Failure> {
         printer.row(&mut out, key, columns)?;
     }
     printer.end(&mut out)?;
+    drop(out);
+    count_of_none(&printer, "API key")?;
     Ok(Exit::Ok)
 }
 

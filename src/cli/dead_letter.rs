@@ -9,7 +9,7 @@ use super::{
     ClientArgs, Exit, Failure, Format, bulk,
     cancel::{first_of, worse},
     fields::by_flags,
-    output::printable,
+    output::{counted, printable},
     report::broke_off,
 };
 use crate::{
@@ -146,7 +146,19 @@ async fn list(command: List) -> Result<Exit, Failure> {
         out.flush()?;
     }
     printer.end(&mut io::stdout().lock())?;
+    count_of_none(&printer, "dead letter")?;
     Ok(Exit::Ok)
+}
+
+/// Says that a table has no rows: nothing at all could also be a fault.
+pub(super) fn count_of_none<const N: usize>(
+    printer: &Printer<N>,
+    noun: &str,
+) -> Result<(), Failure> {
+    if printer.format == Format::Table && !printer.begun {
+        writeln!(io::stdout().lock(), "{}", counted(0, noun))?;
+    }
+    Ok(())
 }
 
 fn row_of(letter: &DeadLetter) -> [String; 5] {
@@ -183,6 +195,8 @@ async fn groups(command: Groups) -> Result<Exit, Failure> {
         printer.row(&mut out, &group, row)?;
     }
     printer.end(&mut out)?;
+    drop(out);
+    count_of_none(&printer, "dead letter")?;
     Ok(Exit::Ok)
 }
 

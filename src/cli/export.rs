@@ -48,7 +48,8 @@ struct ExportArgs {
         long,
         env = "TICKWHEEL_SERVER",
         default_value = super::SERVER_DEFAULT,
-        value_name = "URL"
+        value_name = "URL",
+        help_heading = reach::HEADING
     )]
     server: String,
     #[command(flatten)]

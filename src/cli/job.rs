@@ -7,7 +7,7 @@ use clap::{Args, Subcommand};
 use super::{
     ClientArgs, Exit, Failure,
     bulk::{counted, print, watch},
-    dead_letter::Printer,
+    dead_letter::{Printer, count_of_none},
 };
 use crate::{
     client::{Client, JobResponse},
@@ -112,5 +112,6 @@ async fn list(limit: usize, of: &ClientArgs) -> Result<Exit, Failure> {
         out.flush()?;
     }
     printer.end(&mut io::stdout().lock())?;
+    count_of_none(&printer, "job")?;
     Ok(Exit::Ok)
 }

@@ -40,6 +40,7 @@ mod retry_failed;
 mod schedule;
 mod schedule_import;
 mod schedule_set;
+mod schedule_show;
 mod schedule_transfer;
 mod serve;
 #[cfg_attr(not(feature = "cluster"), path = "no_servers.rs")]
@@ -165,7 +166,8 @@ struct ClientArgs {
         long,
         env = "TICKWHEEL_SERVER",
         default_value = SERVER_DEFAULT,
-        value_name = "URL"
+        value_name = "URL",
+        help_heading = reach::HEADING
     )]
     server: String,
     #[command(flatten)]
@@ -184,7 +186,8 @@ struct PrintArgs {
         value_enum,
         default_value_t = Format::Table,
         value_name = "FORMAT",
-        hide_possible_values = true
+        hide_possible_values = true,
+        help_heading = "Output"
     )]
     output: Format,
 }

@@ -7,6 +7,9 @@ use clap::Args;
 use super::{ClientArgs, Exit, Failure};
 use crate::client::{Access, Client, ClientBuilder};
 
+/// The flags of the connection stand apart in the help of a command, behind its own.
+pub(super) const HEADING: &str = "Connection";
+
 /// Variables that hold credentials, or name files that do.
 pub(super) const CREDENTIALS: [&str; 5] = [
     "TICKWHEEL_API_KEY",
@@ -25,27 +28,29 @@ pub(super) struct AccessArgs {
         long,
         env = "TICKWHEEL_API_KEY",
         hide_env_values = true,
-        value_name = "KEY"
+        value_name = "KEY",
+        help_heading = HEADING
     )]
     api_key: Option<String>,
     /// File with that key; --api-key goes before it.
-    #[arg(long, env = "TICKWHEEL_API_KEY_FILE", value_name = "FILE")]
+    #[arg(long, env = "TICKWHEEL_API_KEY_FILE", value_name = "FILE", help_heading = HEADING)]
     api_key_file: Option<PathBuf>,
     /// Authorities in PEM form, one of which signed the certificate of the service; those of the machine by default.
-    #[arg(long, env = "TICKWHEEL_CA_FILE", value_name = "FILE")]
+    #[arg(long, env = "TICKWHEEL_CA_FILE", value_name = "FILE", help_heading = HEADING)]
     ca: Option<PathBuf>,
     /// Certificate in PEM form for a service that asks its clients for one; needs --client-key.
-    #[arg(long, env = "TICKWHEEL_CLIENT_CERT_FILE", value_name = "FILE")]
+    #[arg(long, env = "TICKWHEEL_CLIENT_CERT_FILE", value_name = "FILE", help_heading = HEADING)]
     client_cert: Option<PathBuf>,
     /// Private key of that certificate in PEM form.
-    #[arg(long, env = "TICKWHEEL_CLIENT_KEY_FILE", value_name = "FILE")]
+    #[arg(long, env = "TICKWHEEL_CLIENT_KEY_FILE", value_name = "FILE", help_heading = HEADING)]
     client_key: Option<PathBuf>,
     /// Header that the calls carry, for a proxy in between; may be given several times.
     #[arg(
         long = "request-header",
         env = "TICKWHEEL_REQUEST_HEADER",
         hide_env_values = true,
-        value_name = "NAME: VALUE"
+        value_name = "NAME: VALUE",
+        help_heading = HEADING
     )]
     request_headers: Vec<String>,
 }

@@ -7,18 +7,23 @@ use clap::{Args, Subcommand};
 use super::{
     ClientArgs, Exit, Failure, Format,
     bulk::watch,
-    dead_letter::Printer,
+    dead_letter::{Printer, count_of_none},
     fields::{by_flags, by_flags_of_schedule},
     output::json,
     schedule_import::{EXAMPLES as IMPORT_EXAMPLES, ImportArgs, import},
     schedule_set::{Of, SetArgs},
+    schedule_show::show,
     schedule_transfer::{RestoreArgs, export, restore},
+    times,
 };
 use crate::{
-    api::schedule::{CronText, Overlap},
+    api::{
+        schedule::{CronText, Overlap},
+        text::InstantText,
+    },
     client::{
         BackfillRequest, Client, PauseRequest, PreviewResponse, ScheduleRequest, ScheduleResponse,
-        TaskRequest,
+        StartTime, TaskRequest,
     },
     time_source::TimeSource,
 };
@@ -100,8 +105,14 @@ pub(super) struct BackfillArgs {
 /// A preview.
 #[derive(Debug, Args)]
 pub(super) struct PreviewArgs {
+    /// Name of the schedule; with --cron the name that it would have.
+    #[arg(required_unless_present = "cron")]
+    name: Option<String>,
     #[command(flatten)]
-    of: Of,
+    client: ClientArgs,
+    /// Show times from this one on, RFC 3339 with an offset; now by default.
+    #[arg(long, value_name = "TIME", value_parser = times::instant)]
+    from: Option<InstantText>,
     /// So many times, 100 at most.
     #[arg(long, value_name = "COUNT", default_value_t = 10)]
     count: usize,
@@ -171,22 +182,10 @@ impl Of {
 
     fn told(&self, schedule: &ScheduleResponse) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        if self.client.print.output != Format::Table {
-            return Ok(json(&mut out, self.client.print.output, schedule)?);
+        match self.client.print.output {
+            Format::Table => Ok(show(&mut out, schedule)?),
+            format => Ok(json(&mut out, format, schedule)?),
         }
-        writeln!(out, "{}: {}", schedule.name, schedule.state.name())?;
-        writeln!(out, "{}", schedule.description)?;
-        if let Some(pause) = &schedule.pause {
-            let reason = pause.reason.as_deref().unwrap_or("no reason was given");
-            let who = pause.who.as_deref().unwrap_or("somebody");
-            writeln!(out, "paused by {who} since {}: {reason}", pause.since.0)?;
-        }
-        for time in &schedule.next_run_times {
-            writeln!(out, "  {time}")?;
-        }
-        let (runs, missed, skipped) = (schedule.runs, schedule.runs_missed, schedule.runs_skipped);
-        writeln!(out, "{runs} runs, {missed} missed, {skipped} skipped")?;
-        Ok(())
     }
 }
 
@@ -209,7 +208,7 @@ async fn list(args: &ClientArgs) -> Result<(), Failure> {
         out.flush()?;
     }
     printer.end(&mut io::stdout().lock())?;
-    Ok(())
+    count_of_none(&printer, "schedule")
 }
 
 async fn runs(of: &Of, limit: usize) -> Result<(), Failure> {
@@ -245,7 +244,7 @@ async fn runs(of: &Of, limit: usize) -> Result<(), Failure> {
         let told = format!("there are more than {limit} runs: --limit COUNT shows more of them");
         writeln!(io::stderr(), "{told}").unwrap_or_default();
     }
-    Ok(())
+    count_of_none(&printer, "run")
 }
 
 async fn backfill(args: &BackfillArgs) -> Result<Exit, Failure> {
@@ -272,9 +271,11 @@ async fn backfill(args: &BackfillArgs) -> Result<Exit, Failure> {
 }
 
 async fn preview(args: &PreviewArgs) -> Result<(), Failure> {
-    let client = args.of.client()?;
+    let client = args.client.connect()?;
+    let name = args.name.as_deref().unwrap_or("preview");
     let preview = if args.cron.is_empty() {
-        client.preview_schedule(&args.of.name, args.count).await
+        let from = args.from.clone().map(StartTime::from);
+        client.preview_schedule(name, args.count, from).await
     } else {
         let task = TaskRequest {
             callback: Some(crate::api::target::CallbackTarget::Name(
@@ -285,16 +286,15 @@ async fn preview(args: &PreviewArgs) -> Result<(), Failure> {
         let request = ScheduleRequest {
             cron: Some(CronText::Several(args.cron.clone())),
             time_zone: args.time_zone.clone(),
+            start_time: args.from.clone(),
             ..ScheduleRequest::default()
         };
         let request = request.runs(task);
-        client
-            .check_schedule(&args.of.name, &request, args.count)
-            .await
+        client.check_schedule(name, &request, args.count).await
     };
     let preview = preview.map_err(by_flags)?;
     let mut out = io::stdout().lock();
-    match args.of.client.print.output {
+    match args.client.print.output {
         Format::Table => Ok(table(&mut out, &preview)?),
         format => Ok(json(&mut out, format, &preview)?),
     }

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::PathBuf};
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use serde_json::value::RawValue;
 
 use super::{ClientArgs, Failure, input, times};
@@ -44,6 +44,8 @@ pub(super) struct Of {
 
 /// The settings of a schedule.
 #[derive(Debug, Args)]
+#[command(group(ArgGroup::new("times").args(["cron", "every", "file"]).required(true).multiple(true)))]
+#[command(group(ArgGroup::new("what").args(["task", "file"]).required(true).multiple(true)))]
 pub(super) struct SetArgs {
     #[command(flatten)]
     pub(super) of: Of,

@@ -30,8 +30,20 @@ pub(super) fn duration_text(text: &str) -> Result<DurationText, String> {
         Ok(_) => Ok(written),
         // A duration that is out of range: its reason names the range.
         Err(reason) if text.parse::<SignedDuration>().is_ok() => Err(reason),
-        Err(_) => Err(DURATION_EXAMPLES.to_owned()),
+        Err(_) => Err(without_unit(text).unwrap_or_else(|| DURATION_EXAMPLES.to_owned())),
     }
+}
+
+/// Says what to write for a number alone.
+fn without_unit(text: &str) -> Option<String> {
+    let is_number = text.parse::<u64>().is_ok();
+    is_number.then(|| format!("it has no unit: write {text}s for seconds, {text}m for minutes"))
+}
+
+/// Reads a time of a query.
+pub(super) fn instant(text: &str) -> Result<InstantText, String> {
+    let read = InstantText(text.to_owned());
+    time::instant(&read).map(|_| read)
 }
 
 /// Reads a duration that this program uses itself; a number alone means seconds.
@@ -51,7 +63,7 @@ pub(super) fn start(text: &str) -> Result<NewStart, String> {
     match time::instant(&InstantText(text.to_owned())) {
         Ok(_) => Ok(NewStart::At(StartTime::from(text))),
         Err(reason) if text.parse::<jiff::Timestamp>().is_ok() => Err(reason),
-        Err(_) => Err(TIME_EXAMPLES.to_owned()),
+        Err(_) => Err(without_unit(text).unwrap_or_else(|| TIME_EXAMPLES.to_owned())),
     }
 }
 
@@ -72,6 +84,9 @@ mod tests {
         for text in ["", "soon", "2 fortnights", "-3"] {
             assert_eq!(duration(text), Err(DURATION_EXAMPLES.to_owned()), "{text}");
         }
+        let told = "it has no unit: write 5s for seconds, 5m for minutes";
+        assert_eq!(duration_text("5"), Err(told.to_owned()));
+        assert_eq!(start("5"), Err(told.to_owned()));
         let reason = duration_text("-5s").unwrap_err();
         assert!(reason.contains("negative"), "{reason}");
     }

@@ -9,7 +9,7 @@ use super::{
     Exit, Failure,
     command::{self, Program},
     guard,
-    reach::AccessArgs,
+    reach::{self, AccessArgs},
     serve::listen_for_signals,
     times,
 };
@@ -56,8 +56,9 @@ pub(super) struct Command {
     #[arg(
         long,
         env = "TICKWHEEL_SERVER",
-        default_value = "http://127.0.0.1:7420",
-        value_name = "URL"
+        default_value = super::SERVER_DEFAULT,
+        value_name = "URL",
+        help_heading = reach::HEADING
     )]
     server: String,
     #[command(flatten)]

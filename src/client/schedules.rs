@@ -2,7 +2,7 @@
 
 use reqwest::Method;
 
-use super::{Client, Error, json, list::with_query};
+use super::{Client, Error, StartTime, json, list::with_query};
 use crate::api::{
     job::JobResponse,
     schedule::{
@@ -12,6 +12,7 @@ use crate::api::{
     },
     schedule_response::{ListSchedulesResponse, ScheduleResponse},
     task_response::TaskResponse,
+    text::InstantText,
 };
 
 /// The pages of a list of schedules.
@@ -121,7 +122,7 @@ impl Client {
             .await
     }
 
-    /// Shows the next times of a schedule, at most 100.
+    /// Shows the next times of a schedule, at most 100, from a time on; from now on without one.
     ///
     /// # Errors
     /// [`Error::NotFound`] when there is no such schedule.
@@ -129,8 +130,12 @@ impl Client {
         &self,
         name: &str,
         count: usize,
+        from: Option<StartTime>,
     ) -> Result<PreviewResponse, Error> {
-        let path = format!("{}/preview?count={count}", path(name)?);
+        let count = Some(count.to_string());
+        let from = from.map(|StartTime(InstantText(text))| text);
+        let path = format!("{}/preview", path(name)?);
+        let path = with_query(&path, [("count", count), ("from", from)]);
         self.call(Method::GET, &path, None, true).await
     }
 

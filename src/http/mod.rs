@@ -20,6 +20,7 @@ mod headers;
 mod hosts;
 mod limit;
 mod page;
+mod paths;
 pub mod server;
 mod trace;
 
@@ -184,13 +185,19 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
 
 async fn unknown_path(request: Request) -> Error {
     let path = shorten(request.uri().path());
-    let detail = format!("there is no `{path}`; /openapi.json lists what there is");
+    let detail = match paths::meant(request.uri().path()) {
+        Some(meant) => format!("there is no `{path}`; did you mean `{meant}`?"),
+        None => format!("there is no `{path}`; /openapi.json lists what there is"),
+    };
     Error::new(Code::NotFound, detail)
 }
 
 // The router adds the Allow header.
 async fn wrong_method(request: Request) -> Error {
     let path = shorten(request.uri().path());
-    let detail = format!("`{path}` does not take {}", request.method());
+    let mut detail = format!("`{path}` does not take {}", request.method());
+    if let Some(advice) = paths::instead(request.method(), request.uri().path()) {
+        detail.push_str(&format!("; {advice}"));
+    }
     Error::new(Code::MethodNotAllowed, detail)
 }

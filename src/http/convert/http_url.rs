@@ -21,7 +21,7 @@ pub(super) fn checked(text: &str) -> Result<String, String> {
     }
     let uri: Uri = text
         .parse()
-        .map_err(|error| format!("is not a URL: {error}"))?;
+        .map_err(|error| format!("is not a URL, which begins with `http://` or `https://`: {error}"))?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return Err("must begin with `http://` or `https://`".to_owned());
     }

@@ -13,6 +13,7 @@ pub(in crate::http) mod configuration;
 mod content;
 pub mod dead_letter_token;
 mod family;
+mod foreign;
 pub mod http_call;
 pub(crate) mod http_url;
 pub(in crate::http) mod job;

@@ -1,6 +1,6 @@
 //! The list of violations collects all mistakes of a request, so that its author learns of them at once.
 
-use super::http_url;
+use super::{foreign, http_url};
 use crate::{
     api::{problem::FieldError, text::shorten},
     http::error::{Code, Error},
@@ -95,6 +95,9 @@ pub(in crate::http) fn callback(text: String) -> Result<String, String> {
 /// Says that a name is not known, and suggests the name that was probably meant.
 pub(in crate::http) fn unknown(kind: &str, name: &str, known: &[&str]) -> String {
     let name = shorten(name);
+    if let Some(meant) = foreign::meant(&name, known) {
+        return format!("unknown {kind} `{name}`; here it is `{meant}`");
+    }
     let allowed = (name.chars().count() / 3).max(1);
     let nearest = known
         .iter()
