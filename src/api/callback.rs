@@ -115,9 +115,8 @@ pub struct HttpDefaults {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(max_length = 2048))]
     pub url: Option<String>,
-    /// Headers of every request; one of the task's own wins. Those that hold credentials go to the host of `url` alone, if
-    /// there is one, and over https unless that begins with `http://`, or the host is this machine and there is no `url`. Viewers and
-    /// producers read `***` as their values.
+    /// Headers of every request; one of the task's own wins. Those that hold credentials go out over https, and over http where
+    /// `url` begins with `http://`, or without a `url` to this machine; viewers and producers read `***` as their values.
     #[serde(
         default,
         deserialize_with = "super::object::optional_texts",

@@ -86,8 +86,14 @@ impl HttpPolicy {
     /// Tells whether calls carry what proves that they are the service's: signatures, or headers that hold credentials.
     #[must_use]
     pub fn has_credentials(&self) -> bool {
+        !self.secrets.is_empty() || self.has_credential_headers()
+    }
+
+    /// Tells whether a header of it holds a credential.
+    #[must_use]
+    pub fn has_credential_headers(&self) -> bool {
         let mut names = self.headers.iter().map(|(name, _)| name);
-        !self.secrets.is_empty() || names.any(|name| credential::is_name(name))
+        names.any(|name| credential::is_name(name))
     }
 }
 

@@ -19,9 +19,9 @@ pub(super) fn checked(text: &str) -> Result<String, String> {
     if text.chars().count() > URL_CHARS_MAX {
         return Err(format!("has more than {URL_CHARS_MAX} characters"));
     }
-    let uri: Uri = text
-        .parse()
-        .map_err(|error| format!("is not a URL, which begins with `http://` or `https://`: {error}"))?;
+    let uri: Uri = text.parse().map_err(|error| {
+        format!("is not a URL, which begins with `http://` or `https://`: {error}")
+    })?;
     if !matches!(uri.scheme_str(), Some("http" | "https")) {
         return Err("must begin with `http://` or `https://`".to_owned());
     }

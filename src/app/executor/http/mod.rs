@@ -266,33 +266,19 @@ impl Delivery {
     }
 }
 
-/// Tells why a request is not sent: it would carry credentials of the callback to another host than that of the callback's own
-/// URL, or in clear text where that URL does not say so. Without an own URL, they go in clear text to this machine alone.
+/// Tells why a request is not sent, because the callback's credentials are for encrypted connections. The scheme of the
+/// callback's own URL says whether they may go without. A callback that has none has its headers with credentials sent so to
+/// this machine alone; its signature reveals no secret.
 fn kept_back(policy: &HttpPolicy, call: &HttpCall) -> Option<String> {
-    if !policy.has_credentials() {
-        return None;
-    }
-    let own = policy.url.as_deref();
-    if let Some(own) = own
-        .map(http_url::host)
-        .filter(|own| *own != http_url::host(&call.url))
-    {
-        return Some(format!(
-            "not sent: the headers and secrets of the callback are for {own}, the host of its `http.url`; name another callback, or none"
-        ));
-    }
-    let is_clear = match own {
-        Some(own) => !http_url::is_https(own),
-        None => http_url::is_loopback(&call.url),
+    let is_bound = match &policy.url {
+        Some(url) => http_url::is_https(url) && policy.has_credentials(),
+        None => !http_url::is_loopback(&call.url) && policy.has_credential_headers(),
     };
-    if is_clear || http_url::is_https(&call.url) {
-        return None;
-    }
-    Some(
+    (is_bound && !http_url::is_https(&call.url)).then(|| {
         "not sent: the headers and secrets of the callback are for https; write `https://` in the URL of the task, or set \
          `http.url` of the callback to an `http://` URL to send them in clear text"
-            .to_owned(),
-    )
+            .to_owned()
+    })
 }
 
 /// The answer becomes the result of the task. One that is too large is not kept. A receiver may send anything: a text that is
