@@ -345,9 +345,9 @@ async fn headers_and_receivers_cannot_be_injected() {
         assert!(pointer.starts_with(&at), "{body}: {pointer}");
     }
     let evil = "x\r\nBcc: eve@example.org\r\n\r\n{{task.id}}";
-    let mail = email("{{task.payload}} {{task.labels.a}}", "{{task.payload}}");
-    let body = json!({"callback": "work", "payload": evil, "labels": {"a": "b\r\nCc: eve@example.org"},
-        "actions": [{"email": mail}]});
+    let mail = email("{{task.payload.a}} {{task.payload.b}}", "{{task.payload.a}}");
+    let payload = json!({"a": evil, "b": "b\r\nCc: eve@example.org"});
+    let body = json!({"callback": "work", "payload": payload, "actions": [{"email": mail}]});
     registered(&site, &body).await;
     site.world.pass(SECOND * 5).await;
     let (_, mail) = letters.taken().remove(0);
