@@ -226,6 +226,7 @@ impl Advance<'_> {
     /// Decides on the times that have come near; tells whether more is left.
     fn decide(&mut self) -> bool {
         self.let_waiting_go();
+        self.pass_lost();
         let (mut added, mut passed) = (0, 0);
         while let Some(time) = self.new.next.filter(|_| !self.new.is_used_up()) {
             if time > self.around.now.after(AHEAD) {
@@ -275,6 +276,25 @@ impl Advance<'_> {
         if self.new.ahead.is_empty() {
             self.new.ahead.extend(self.new.waiting.take());
         }
+    }
+
+    /// Passes at once over the times that no policy makes up for any more, where they can be counted without a walk.
+    fn pass_lost(&mut self) {
+        let kept = self.new.spec.window.min(WINDOW_MAX).max(MISSED_AFTER);
+        let until = self.around.now.before(kept);
+        let plan = self.around.plan;
+        let Some(time) = self.new.next.filter(|time| *time < until) else {
+            return;
+        };
+        let Some(count) = plan.count(time, until).filter(|_| !self.new.is_used_up()) else {
+            return;
+        };
+        // A begun time of an older plan need not be one of this one.
+        let is_of_plan = |at: &Millis| plan.next(at.before(Duration::from_millis(1))) == Some(*at);
+        let lost = |at: &Millis| (time..until).contains(at) && is_of_plan(at);
+        let begun = self.new.begun.iter().filter(|at| lost(at)).count() as u64;
+        self.new.missed += count.saturating_sub(begun);
+        self.pass(plan.next(until.before(Duration::from_millis(1))));
     }
 
     /// Tells whether a time was missed and is not made up for.

@@ -166,6 +166,20 @@ impl Plan {
             .take(count)
             .collect()
     }
+
+    /// Counts the times from `time` on and before `until`; none when only a walk over them can. `time` is one of the plan.
+    #[must_use]
+    pub fn count(&self, time: Millis, until: Millis) -> Option<u64> {
+        let [Rule::Every(every)] = self.rules.as_slice() else {
+            return None;
+        };
+        let until = self
+            .end
+            .map_or(until, |end| until.min(Millis(end.0.saturating_add(1))));
+        let span = u64::try_from(until.0.saturating_sub(time.0)).unwrap_or(0);
+        let every = u64::try_from(whole_millis(*every).max(1)).unwrap_or(u64::MAX);
+        Some(span.div_ceil(every))
+    }
 }
 
 fn next_interval(every: Duration, anchor: Millis, after: Millis) -> Option<Millis> {
@@ -234,6 +248,25 @@ mod tests {
         );
         assert_eq!(plan.next(Millis::MAX), None);
         assert_eq!(plan.next(Millis(i64::MAX)), None);
+    }
+
+    #[test]
+    fn times_of_an_interval_are_counted_as_a_walk_counts_them() {
+        let hourly = plan(&["@every 1h"]);
+        let ending = Plan {
+            end: Some(Millis(1000 + 3 * HOUR)),
+            ..hourly.clone()
+        };
+        let from = Millis(1000 + HOUR);
+        for until in [0, 1000 + HOUR, 1001 + HOUR, 1000 + 3 * HOUR, 9 * HOUR].map(Millis) {
+            for plan in [&hourly, &ending] {
+                let walked = plan.times(Millis(from.0 - 1), 20).into_iter();
+                let walked = walked.filter(|time| *time < until).count();
+                assert_eq!(plan.count(from, until), Some(walked as u64), "{until:?}");
+            }
+        }
+        assert_eq!(plan(&["@hourly"]).count(from, Millis(9 * HOUR)), None);
+        assert_eq!(plan(&["@every 1h", "@every 2h"]).count(from, from), None);
     }
 
     #[test]
