@@ -1,41 +1,6 @@
 //! The catalogue holds the entries of the table of metrics for operators: those of tasks first, those of the process last.
 
-use super::metric::{Kind, Metric};
-
-const fn counter(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    Metric {
-        name,
-        kind: Kind::Counter,
-        labels,
-        help,
-    }
-}
-
-const fn gauge(name: &'static str, labels: &'static [&'static str], help: &'static str) -> Metric {
-    Metric {
-        name,
-        kind: Kind::Gauge,
-        labels,
-        help,
-    }
-}
-
-const fn seconds(
-    name: &'static str,
-    labels: &'static [&'static str],
-    help: &'static str,
-) -> Metric {
-    Metric {
-        name,
-        kind: Kind::Histogram,
-        labels,
-        help,
-    }
-}
+use super::metric::{Metric, counter, gauge, seconds};
 
 /// All of them.
 pub const METRICS: &[Metric] = &[
@@ -63,6 +28,11 @@ pub const METRICS: &[Metric] = &[
         "tickwheel_callback_claimed_total",
         &["callback"],
         "Attempts claimed by workers, by callback.",
+    ),
+    counter(
+        "tickwheel_callback_attempts_total",
+        &["callback", "outcome"],
+        "Ended attempts of a callback by outcome: succeeded, or failed.",
     ),
     counter(
         "tickwheel_tasks_ended_total",

@@ -43,3 +43,45 @@ impl Kind {
         }
     }
 }
+
+/// A counter.
+pub(super) const fn counter(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Counter,
+        labels,
+        help,
+    }
+}
+
+/// A gauge.
+pub(super) const fn gauge(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Gauge,
+        labels,
+        help,
+    }
+}
+
+/// A histogram of seconds.
+pub(super) const fn seconds(
+    name: &'static str,
+    labels: &'static [&'static str],
+    help: &'static str,
+) -> Metric {
+    Metric {
+        name,
+        kind: Kind::Histogram,
+        labels,
+        help,
+    }
+}

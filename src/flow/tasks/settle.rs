@@ -32,6 +32,7 @@ use crate::{
             near_record::near_record,
             watermarks::Hands,
         },
+        labels,
         ordering::leave,
     },
     limits::LOGGED_ERROR_CHARS_MAX,
@@ -134,6 +135,8 @@ impl Settler {
             }
             Outcome::Succeeded { .. } | Outcome::Failed { .. } | Outcome::Snoozed { .. } => None,
         };
+        let spec = row.as_ref().ok().and_then(Option::as_ref);
+        let callback = spec.and_then(|row| row.detail.spec.callback().map(labels::label));
         let mut died = false;
         let settled = match row {
             Ok(row) => self.try_settle(request, row, fresh, &mut died).await,
@@ -148,6 +151,15 @@ impl Settler {
             "refused"
         };
         metrics::counter!("tickwheel_settles_total", "outcome" => counted).increment(1);
+        let ended = match counted {
+            "succeeded" => Some("succeeded"),
+            "retry" | "failed" | "dead" => Some("failed"),
+            _ => None,
+        };
+        if let Some((outcome, callback)) = ended.zip(callback) {
+            metrics::counter!("tickwheel_callback_attempts_total", "callback" => callback, "outcome" => outcome)
+                .increment(1);
+        }
         tracing::debug!(target: TASK_EVENTS, task = %id, attempt, outcome = counted, error, "settled");
         answer
     }
