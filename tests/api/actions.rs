@@ -345,7 +345,10 @@ async fn headers_and_receivers_cannot_be_injected() {
         assert!(pointer.starts_with(&at), "{body}: {pointer}");
     }
     let evil = "x\r\nBcc: eve@example.org\r\n\r\n{{task.id}}";
-    let mail = email("{{task.payload.a}} {{task.payload.b}}", "{{task.payload.a}}");
+    let mail = email(
+        "{{task.payload.a}} {{task.payload.b}}",
+        "{{task.payload.a}}",
+    );
     let payload = json!({"a": evil, "b": "b\r\nCc: eve@example.org"});
     let body = json!({"callback": "work", "payload": payload, "actions": [{"email": mail}]});
     registered(&site, &body).await;
