@@ -182,6 +182,10 @@ pub struct AuditEntry {
     /// The status of the answer; absent where the outcome is unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub status: Option<u16>,
+    /// How many further calls of this key, with this action and outcome, were refused at a node within a minute of this one,
+    /// which is the first. Absent where it is the only one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub more: Option<u32>,
 }
 
 /// A page of the audit.

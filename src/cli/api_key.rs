@@ -24,7 +24,10 @@ use crate::{
     app,
     client::{self, NewStart, RateLimit, StartTime},
     config::{Settings, StoreArgs},
-    flow::records::api_keys::{ApiKeys, Created, Revoked},
+    flow::records::{
+        api_keys::ApiKeys,
+        key_changes::{Created, Revoked},
+    },
     http::show::{key_response, wish},
     model::{access::KeyId, time::Millis},
     time_source::TimeSource,

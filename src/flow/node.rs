@@ -26,7 +26,7 @@ use super::{
         figures::Figures, find::Finder, list::Lister, pending::Census, remembered::Remembered,
         shares::Shares,
     },
-    records::{audit::Audit, callbacks::Callbacks},
+    records::{audit::Audit, callbacks::Callbacks, refusals::Refusals},
     schedules::{self, tasks::RunTasks},
     service::Service,
     tasks::{
@@ -222,6 +222,10 @@ impl Node {
         self.keep("limits", &self.stop, move |stop| limiter.clone().run(stop));
         let shares = self.service.shares.clone();
         self.keep("shares", &self.stop, move |stop| shares.clone().run(stop));
+        let refusals = self.service.refusals.clone();
+        self.keep("refusals", &self.stop_members, move |stop| {
+            refusals.clone().run(stop)
+        });
         let demand = known.demand.clone();
         self.keep("demand", &self.stop, move |stop| demand.clone().run(stop));
         if let Some(underway) = self.ctx.underway.clone() {
@@ -429,15 +433,17 @@ fn service(
     let runs = RunTasks::new(ctx(), registrar.clone(), mover.clone(), canceller.clone());
     let of_jobs = (runs.clone(), known.callbacks.clone());
     let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
-    let schedules = schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone());
+    let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());
     Service {
         ctx: ctx(),
+        schedules: schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone()),
         asker,
         registrar,
         keys: Keys::new(ctx(), mover.clone()),
         callbacks: known.callbacks.clone(),
         api_keys: known.callbacks.api_keys(),
-        audit: Audit::new(Arc::clone(&ctx().store), ctx().time.clone()),
+        refusals: Refusals::new(audit.clone(), ctx().time.clone()),
+        audit,
         gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
         retrier: retrier(ctx(), mover, &finder, &changer),
         poller: poller(&ctx(), &claimer, &settler, &known.limiter),
@@ -445,7 +451,6 @@ fn service(
         forester: Forester::new(ctx(), finder.clone(), canceller.clone()),
         canceller,
         jobs,
-        schedules,
         desk,
         changer,
         claimer,

@@ -26,7 +26,7 @@ use super::{
         shares::{self, Shares},
         stats::Stats,
     },
-    records::{api_keys::ApiKeys, audit::Audit, callbacks::Callbacks},
+    records::{api_keys::ApiKeys, audit::Audit, callbacks::Callbacks, refusals::Refusals},
     schedules,
     tasks::{
         asked::{self, AskedTask, Asker},
@@ -70,6 +70,7 @@ pub struct Service {
     pub(super) callbacks: Callbacks,
     pub(super) api_keys: ApiKeys,
     pub(super) audit: Audit,
+    pub(super) refusals: Refusals,
     pub(super) gatekeeper: Gatekeeper,
     pub(super) shares: Shares,
     pub(super) notices: Notices,
@@ -346,10 +347,11 @@ impl Service {
         published.unwrap_or_else(|| Err(PublishError::Unconfirmed("no answer".to_owned())))
     }
 
-    /// Answers the polls of a worker that wait at this node with nothing: it is about to stop, and takes no more tasks.
-    pub fn dismiss(&self, worker: &str) {
+    /// Answers the polls of a worker that wait at this node with nothing: it is about to stop, and takes no more tasks. A poll
+    /// goes on that names a callback which is not covered: it is another's of the same name.
+    pub fn dismiss(&self, worker: &str, covers: impl Fn(&str) -> bool) {
         if let Some(poller) = &self.poller {
-            poller.dismiss(worker);
+            poller.dismiss(worker, covers);
         }
     }
 
@@ -410,6 +412,12 @@ impl Service {
     #[must_use]
     pub const fn api_keys(&self) -> &ApiKeys {
         &self.api_keys
+    }
+
+    /// Returns what counts refused calls.
+    #[must_use]
+    pub const fn refusals(&self) -> &Refusals {
+        &self.refusals
     }
 
     /// Returns the audit of calls.

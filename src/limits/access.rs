@@ -14,6 +14,17 @@ pub const API_KEY_CALLBACKS_MAX: usize = 100;
 /// How long rows of the audit are kept: a quarter of a year, in which most questions are asked.
 pub const AUDIT_KEPT: Duration = audit::KEPT;
 
+/// The span in which refused calls of a kind are one row of the audit. A key that is refused without end makes 1,440 rows a day
+/// of some 550 bytes for each operation.
+pub const AUDIT_REFUSALS_SPAN: Duration = Duration::from_secs(60);
+
+/// How often a node looks for spans that are over.
+pub const AUDIT_REFUSALS_LOOK: Duration = Duration::from_secs(5);
+
+/// Kinds of refused calls that a node counts at a time, some 400 bytes each. A hundred keys that try a hundred operations each
+/// have room; calls of further kinds are refused without a row.
+pub const AUDIT_REFUSAL_KINDS_MAX: usize = 10_000;
+
 /// Rows of a page of the audit.
 pub const AUDIT_PAGE_MAX: usize = 1000;
 

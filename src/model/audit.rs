@@ -32,6 +32,8 @@ pub struct Entry {
     pub status: Option<u16>,
     /// The code of its problem; empty where it was done.
     pub code: String,
+    /// How many further calls of its kind were refused within its minute.
+    pub more: u32,
 }
 
 /// Returns the number of the day in which a time lies.

@@ -50,11 +50,13 @@ pub enum Kind {
     Schedule = 13,
     /// Whether the tree of a task has ended.
     Family = 14,
+    /// The last change of the keys of the API; one record.
+    ApiKeyChange = 15,
 }
 
 impl Kind {
     /// Every kind.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Epoch,
         Self::Callback,
         Self::ApiKey,
@@ -66,6 +68,7 @@ impl Kind {
         Self::Turn,
         Self::Schedule,
         Self::Family,
+        Self::ApiKeyChange,
     ];
 
     /// The kinds that every node holds in memory.
@@ -94,7 +97,8 @@ impl Kind {
             | Self::Limit
             | Self::Joins
             | Self::Turn
-            | Self::Family => false,
+            | Self::Family
+            | Self::ApiKeyChange => false,
         }
     }
 }
@@ -145,6 +149,15 @@ impl Name {
         Self {
             kind: Kind::Epoch,
             key: Arc::from("configuration"),
+        }
+    }
+
+    /// Returns the name of the record of the last change of the keys of the API.
+    #[must_use]
+    pub fn api_key_change() -> Self {
+        Self {
+            kind: Kind::ApiKeyChange,
+            key: Arc::from("last"),
         }
     }
 

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use prost::Message;
+use uuid::Uuid;
 
 use super::{Malformed, v1};
 use crate::model::{
@@ -69,6 +70,47 @@ pub fn decode_api_key(bytes: Bytes) -> Result<ApiKey, Malformed> {
     })
 }
 
+/// A change of a key of the API that is decided, and may have to be written still.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApiKeyChange {
+    /// The id of the key.
+    pub id: String,
+    /// The nonce of the record that is replaced; none where there is none.
+    pub replaces: Option<Uuid>,
+    /// The key in its own bytes; none where it is revoked.
+    pub key: Option<Bytes>,
+}
+
+/// Encodes a change of a key.
+#[must_use]
+pub fn encode_api_key_change(change: &ApiKeyChange) -> Bytes {
+    let ApiKeyChange { id, replaces, key } = change;
+    let replaces = replaces.map(|nonce| Bytes::copy_from_slice(nonce.as_bytes()));
+    let message = v1::ApiKeyChange {
+        id: id.clone(),
+        replaces: replaces.unwrap_or_default(),
+        key: key.clone(),
+    };
+    message.encode_to_vec().into()
+}
+
+/// Decodes a change of a key.
+///
+/// # Errors
+/// [`Malformed`] when the bytes are not one.
+pub fn decode_api_key_change(bytes: Bytes) -> Result<ApiKeyChange, Malformed> {
+    let message = v1::ApiKeyChange::decode(bytes)?;
+    let replaces = match &*message.replaces {
+        [] => None,
+        bytes => Some(Uuid::from_slice(bytes).map_err(|_| Malformed::OutOfRange("replaces"))?),
+    };
+    Ok(ApiKeyChange {
+        id: message.id,
+        replaces,
+        key: message.key,
+    })
+}
+
 /// Encodes a row of the audit.
 #[must_use]
 pub fn encode_audit(entry: &Entry) -> Bytes {
@@ -80,6 +122,7 @@ pub fn encode_audit(entry: &Entry) -> Bytes {
         from,
         status,
         code,
+        more,
     } = entry;
     let message = v1::AuditEntry {
         key: key.clone(),
@@ -89,6 +132,7 @@ pub fn encode_audit(entry: &Entry) -> Bytes {
         from: from.clone(),
         status: status.map_or(0, u32::from),
         code: code.clone(),
+        more: *more,
     };
     message.encode_to_vec().into()
 }
@@ -108,6 +152,7 @@ pub fn decode_audit(bytes: Bytes) -> Result<Entry, Malformed> {
         from: message.from,
         status: (status != 0).then_some(status),
         code: message.code,
+        more: message.more,
     })
 }
 
@@ -147,7 +192,14 @@ mod tests {
             from: "127.0.0.1:9".to_owned(),
             status: Some(403),
             code: "access_denied".to_owned(),
+            more: 7,
         };
+        for replaces in [None, Some(Uuid::from_u128(9))] {
+            let (id, key) = ("1".to_owned(), replaces.map(|_| encode_api_key(&key())));
+            let change = ApiKeyChange { id, replaces, key };
+            let read = decode_api_key_change(encode_api_key_change(&change));
+            assert_eq!(read, Ok(change));
+        }
         for entry in [full, Entry::default()] {
             assert_eq!(decode_audit(encode_audit(&entry)), Ok(entry));
         }

@@ -41,7 +41,10 @@ use crate::{
 };
 
 pub use action::actions_bytes;
-pub use api_key::{decode_api_key, decode_audit, encode_api_key, encode_audit};
+pub use api_key::{
+    ApiKeyChange, decode_api_key, decode_api_key_change, decode_audit, encode_api_key,
+    encode_api_key_change, encode_audit,
+};
 pub use callback::{decode_callback, encode_callback, policy_bytes};
 pub use callback_share::{decode_callback_share, encode_callback_share};
 pub use content::{content_bytes, decode_content, encode_content};

@@ -1,8 +1,8 @@
 //! The audit says who has done what, and gates say who set them.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::keys_and_roles::closed;
+use super::keys_and_roles::{SECOND, closed};
 
 #[tokio::test(start_paused = true)]
 async fn the_audit_tells_who_changed_what_and_gates_tell_who_set_them() {
@@ -62,4 +62,66 @@ async fn the_audit_tells_who_changed_what_and_gates_tell_who_set_them() {
     assert_eq!(none["entries"], json!([]));
     let refused = site.get_by(&root, "/v1/audit?from=soon").await.problem();
     assert_eq!(refused.errors[0].pointer, "?from");
+}
+
+/// The rows of the audit: who, what, the outcome, and how many more of the kind.
+fn rows(audit: &Value) -> Vec<(String, String, String, u64)> {
+    let entries = audit["entries"].as_array().unwrap();
+    let row = |entry: &Value| {
+        let text = |name: &str| entry[name].as_str().unwrap().to_owned();
+        let more = entry["more"].as_u64().unwrap_or_default();
+        (text("who"), text("action"), text("outcome"), more)
+    };
+    entries.iter().map(row).collect()
+}
+
+fn row(who: &str, action: &str, outcome: &str, more: u64) -> (String, String, String, u64) {
+    (who.to_owned(), action.to_owned(), outcome.to_owned(), more)
+}
+
+/// A caller that is refused without end fills no store: each kind of refusal is a row a minute, which counts the others.
+#[tokio::test(start_paused = true)]
+async fn refused_calls_of_a_kind_are_one_row_a_minute_that_counts_them() {
+    let (site, root) = closed().await;
+    let (_, viewer) = site
+        .key(&root, json!({"name": "v", "role": "viewer"}))
+        .await;
+    let only = |role: &str| json!({"name": role, "role": role, "callbacks": ["mail"]});
+    let (_, producer) = site.key(&root, only("producer")).await;
+    let (_, worker) = site.key(&root, only("worker")).await;
+    let (_, operator) = site.key(&root, only("operator")).await;
+    let gate = json!({"gate": "paused"});
+    let task = json!({"callback": "other", "delay": "1h"});
+    let poll = json!({"worker": "w", "callbacks": ["other"]});
+    let unclear = json!({"gate": "ajar"});
+    for _ in 0..40 {
+        for (key, path, body, status) in [
+            (&viewer, "/v1/callbacks/mail/gate", &gate, 403),
+            (&viewer, "/v1/api-keys", &json!({}), 403),
+            (&producer, "/v1/tasks", &task, 403),
+            (&worker, "/v1/worker/poll", &poll, 403),
+            (&operator, "/v1/callbacks/mail/gate", &unclear, 400),
+        ] {
+            let answer = site.post_by(key, path, body.clone()).await;
+            assert_eq!(answer.status, status, "{path}: {:?}", answer.body);
+        }
+    }
+    let seen = async || rows(&site.get_by(&root, "/v1/audit").await.ok()).split_off(5);
+    let expected = |more| {
+        vec![
+            row("v", "setGate", "access_denied", more),
+            row("v", "createApiKey", "access_denied", more),
+            row("producer", "createTask", "access_denied", more),
+            row("worker", "poll", "access_denied", more),
+            row("operator", "setGate", "invalid_request", more),
+        ]
+    };
+    assert_eq!(seen().await, expected(0));
+    site.world.pass(70 * SECOND).await;
+    assert_eq!(seen().await, expected(39));
+    let later = site.post_by(&worker, "/v1/worker/poll", poll).await;
+    assert_eq!(later.status, 403);
+    let mut all = expected(39);
+    all.push(row("worker", "poll", "access_denied", 0));
+    assert_eq!(seen().await, all);
 }

@@ -29,6 +29,7 @@ mod keys_and_roles;
 mod keys_that_end;
 mod labels;
 mod large_registrations;
+mod last_admin;
 mod leftover;
 mod limited_keys;
 mod limits;

@@ -122,7 +122,7 @@ impl Server for OwnService {
     }
 
     async fn leave(&self, request: &LeaveRequest) -> Result<LeaveResponse, Error> {
-        self.service.dismiss(&request.worker);
+        self.service.dismiss(&request.worker, |_| true);
         Ok(LeaveResponse {})
     }
 

@@ -220,10 +220,11 @@ impl Hub {
         needs
     }
 
-    /// Answers the polls of a worker that wait with nothing.
-    pub(super) fn dismiss(&self, worker: &str) {
+    /// Answers the polls of a worker that wait with nothing, of those whose callbacks are all covered.
+    pub(super) fn dismiss(&self, worker: &str, covers: impl Fn(&str) -> bool) {
         let mut state = self.lock();
-        state.dismiss(|_, poll| poll.worker == worker);
+        let is_covered = |poll: &Poll| poll.callbacks.iter().all(|callback| covers(callback));
+        state.dismiss(|_, poll| poll.worker == worker && is_covered(poll));
         state.report();
     }
 

@@ -155,9 +155,10 @@ impl Poller {
         }
     }
 
-    /// Answers the polls of a worker that wait with nothing; those whose tasks are being claimed are answered with them.
-    pub(super) fn dismiss(&self, worker: &str) {
-        self.hub.dismiss(worker);
+    /// Answers the polls of a worker that wait with nothing, of those whose callbacks are all covered; those whose tasks are
+    /// being claimed are answered with them.
+    pub(super) fn dismiss(&self, worker: &str, covers: impl Fn(&str) -> bool) {
+        self.hub.dismiss(worker, covers);
     }
 
     /// Answers every poll that waits with nothing, and lets the feeds close. Claims under way are answered still.

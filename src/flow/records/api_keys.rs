@@ -1,4 +1,4 @@
-//! The API keys tell the HTTP layer of a node which key a caller has, and make and revoke keys for administrators.
+//! The API keys tell the HTTP layer of a node which key a caller has.
 //!
 //! They are configuration: every node has a copy, and a change is in force everywhere two seconds after its acknowledgement. A
 //! copy that is not current says nothing; then the record itself is read, so a revoked key never works longer, and a store that
@@ -7,7 +7,7 @@
 //! A key that has expired stays until it is revoked: its end must not be what opens a node.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::HashMap,
     fmt,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
@@ -18,74 +18,18 @@ use sha2::{Digest as _, Sha256};
 use super::{announce, cache::Cache};
 use crate::{
     flow::api::Fault,
-    limits::{API_KEYS_MAX, CALLBACK_RACES_MAX, RACED_RETRY_AFTER, RECORDS_PAGE_MAX},
+    limits::{RACED_RETRY_AFTER, RECORDS_PAGE_MAX},
     model::{
-        access::{ApiKey, KeyId, KeyText, Role, SECRET_BYTES},
-        limit::Rate,
+        access::{ApiKey, KeyId, KeyText, SECRET_BYTES},
         record::{Change, Kind, Mark, Name, Record},
-        time::Millis,
     },
-    schema::{decode_api_key, encode_api_key},
+    schema::decode_api_key,
     store::{Freshness, Store, Swapped, records::RecordRange},
     time_source::TimeSource,
 };
 
 /// How long a change waits until it is in the copy of this node, too.
 const OWN_COPY_WAIT: Duration = Duration::from_secs(1);
-
-/// A key to make.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Wish {
-    /// Its name, for people.
-    pub name: String,
-    /// Its role.
-    pub role: Role,
-    /// The callbacks that it is limited to; empty is all.
-    pub callbacks: BTreeSet<String>,
-    /// Whether a viewer sees payloads.
-    pub payloads: bool,
-    /// How many calls it may make at each node.
-    pub rate: Option<Rate>,
-    /// From when on it is refused.
-    pub expires: Option<Millis>,
-}
-
-/// The result of a creation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Created {
-    /// It was made. The text is not kept anywhere.
-    Made(KeyText, ApiKey),
-    /// It would be the first key, and could not make others.
-    NotAdmin,
-    /// There are as many as may be.
-    TooMany,
-}
-
-/// The result of a restoration.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Restored {
-    /// There was no such key; now there is.
-    Created,
-    /// There was another one, which is replaced.
-    Replaced,
-    /// It was so already.
-    Same,
-    /// No key of an admin that has not expired would be left.
-    NoAdmin,
-    /// There are as many as may be.
-    TooMany,
-}
-
-/// The result of a revocation.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Revoked {
-    /// It is gone.
-    Done(ApiKey),
-    /// There is no such key.
-    Absent,
-    /// The keys that are left could not be managed any more.
-    LastAdmin,
-}
 
 /// The keys as the copy of a node has them.
 #[derive(Debug, Default)]
@@ -99,8 +43,8 @@ struct Snapshot {
 /// The keys of the API as a node knows them. Cheap to clone.
 #[derive(Clone)]
 pub struct ApiKeys {
-    store: Arc<dyn Store>,
-    time: TimeSource,
+    pub(super) store: Arc<dyn Store>,
+    pub(super) time: TimeSource,
     cache: Cache,
     copy: Arc<RwLock<Arc<Snapshot>>>,
 }
@@ -274,133 +218,8 @@ impl ApiKeys {
         }
     }
 
-    /// Makes a key. A crash before its answer leaves a key whose secret nobody knows.
-    ///
-    /// # Errors
-    /// When it was not made, or it is not known whether it was: then make another one.
-    pub async fn create(&self, wish: Wish) -> Result<Created, Fault> {
-        let there = self.all().await?.len();
-        if there == 0 && wish.role != Role::Admin {
-            return Ok(Created::NotAdmin);
-        }
-        if there >= API_KEYS_MAX {
-            return Ok(Created::TooMany);
-        }
-        let mut secret = [0; SECRET_BYTES];
-        for chunk in secret.chunks_exact_mut(size_of::<u64>()) {
-            chunk.copy_from_slice(&self.time.random().to_be_bytes());
-        }
-        let text = KeyText::new(KeyId(self.time.random()), secret);
-        let key = ApiKey {
-            name: wish.name,
-            role: wish.role,
-            callbacks: wish.callbacks,
-            payloads: wish.payloads,
-            rate: wish.rate,
-            created: self.time.now(),
-            expires: wish.expires,
-            hash: hash(&text),
-        };
-        let value = encode_api_key(&key);
-        let change = Change::put(named(text.id)?, None, value, None, self.mark());
-        let change = change.map_err(|refused| unsuitable(&refused))?;
-        match self.put(&change).await? {
-            Swapped::Applied => Ok(Created::Made(text, key)),
-            Swapped::Conflict(_) => Err(raced()),
-            Swapped::Unknown => Err(unknown("made")),
-        }
-    }
-
-    /// Sets a key as it was made elsewhere. A key that was revoked works again. The caller has `all` keys, read lately, which are
-    /// brought up to date.
-    ///
-    /// # Errors
-    /// When it was not set, or it is not known whether it was; repeating it is safe.
-    pub async fn restore(
-        &self,
-        all: &mut Vec<(KeyId, ApiKey)>,
-        id: KeyId,
-        key: &ApiKey,
-    ) -> Result<Restored, Fault> {
-        let name = named(id)?;
-        let mut there = self.store.record(&name, Freshness::Quorum).await?;
-        for _ in 0..CALLBACK_RACES_MAX {
-            let old = there.as_ref().filter(|record| !record.is_removed());
-            let (is_new, old) = (old.is_none(), old.and_then(read));
-            if old.as_deref() == Some(key) {
-                // Its writer may have died before it told the other nodes.
-                announce::announce(&*self.store, &self.time, &name).await?;
-                return Ok(Restored::Same);
-            }
-            if let Some(refused) = has_no_place(all, id, key, self.time.now()) {
-                return Ok(refused);
-            }
-            let (replaced, value) = (there.as_ref(), encode_api_key(key));
-            let change = Change::put(name.clone(), replaced, value, None, self.mark());
-            let change = change.map_err(|refused| unsuitable(&refused))?;
-            there = match self.put(&change).await? {
-                Swapped::Applied => {
-                    all.retain(|(other, _)| *other != id);
-                    all.push((id, key.clone()));
-                    return Ok(if is_new {
-                        Restored::Created
-                    } else {
-                        Restored::Replaced
-                    });
-                }
-                Swapped::Unknown => return Err(unknown("set")),
-                Swapped::Conflict(there) => there,
-            };
-        }
-        Err(raced())
-    }
-
-    /// Revokes a key.
-    ///
-    /// # Errors
-    /// When it was not revoked, or it is not known whether it was; repeating it is safe.
-    pub async fn revoke(&self, id: KeyId) -> Result<Revoked, Fault> {
-        let name = named(id)?;
-        let mut there = self.store.record(&name, Freshness::Quorum).await?;
-        for _ in 0..CALLBACK_RACES_MAX {
-            let Some(record) = there else {
-                return Ok(Revoked::Absent);
-            };
-            if record.is_removed() {
-                // Its writer may have died before it told the other nodes.
-                announce::announce(&*self.store, &self.time, &name).await?;
-                return Ok(Revoked::Absent);
-            }
-            let value = record.value.clone().unwrap_or_default();
-            let key = decode_api_key(value).map_err(|error| Fault::Unavailable {
-                reason: format!("the key {id} cannot be read: {error}"),
-                retry_after: RACED_RETRY_AFTER,
-            })?;
-            if key.role == Role::Admin && self.is_last_admin(id).await? {
-                return Ok(Revoked::LastAdmin);
-            }
-            let change = Change::remove(&record, self.time.now(), self.mark());
-            there = match self.put(&change).await? {
-                Swapped::Applied => return Ok(Revoked::Done(key)),
-                Swapped::Unknown => return Err(unknown("revoked")),
-                Swapped::Conflict(there) => there,
-            };
-        }
-        Err(raced())
-    }
-
-    /// Tells whether there are other keys, of which none is an administrator's for good. The very last key may go.
-    async fn is_last_admin(&self, id: KeyId) -> Result<bool, Fault> {
-        let now = self.time.now();
-        let all = self.all().await?;
-        let mut others = all.iter().filter(|(other, _)| *other != id).peekable();
-        let is_alone = others.peek().is_none();
-        let is_admin = |key: &ApiKey| key.role == Role::Admin && !key.has_expired(now);
-        Ok(!is_alone && !others.any(|(_, key)| is_admin(key)))
-    }
-
     /// Writes a change, announces it, and takes it into the copy of this node.
-    async fn put(&self, change: &Change) -> Result<Swapped<Option<Record>>, Fault> {
+    pub(super) async fn put(&self, change: &Change) -> Result<Swapped<Option<Record>>, Fault> {
         let put = announce::put(&*self.store, &self.time, change).await?;
         if put == Swapped::Applied {
             let step = self.cache.step();
@@ -411,23 +230,12 @@ impl ApiKeys {
         Ok(put)
     }
 
-    fn mark(&self) -> Mark {
+    pub(super) fn mark(&self) -> Mark {
         Mark {
             nonce: self.time.random_uuid(),
             stamp: self.time.stamp(),
         }
     }
-}
-
-/// Returns why a key cannot be set among these, if it cannot.
-fn has_no_place(all: &[(KeyId, ApiKey)], id: KeyId, key: &ApiKey, now: Millis) -> Option<Restored> {
-    let is_admin = |key: &ApiKey| key.role == Role::Admin && !key.has_expired(now);
-    let mut others = all.iter().filter(|(other, _)| *other != id);
-    if !is_admin(key) && !others.any(|(_, key)| is_admin(key)) {
-        return Some(Restored::NoAdmin);
-    }
-    let is_there = all.iter().any(|(other, _)| *other == id);
-    (!is_there && all.len() >= API_KEYS_MAX).then_some(Restored::TooMany)
 }
 
 /// Returns the hash of a key's secret, which is all that is kept of it.
@@ -436,11 +244,11 @@ pub fn hash(text: &KeyText) -> [u8; SECRET_BYTES] {
     Sha256::digest(text.secret()).into()
 }
 
-fn named(id: KeyId) -> Result<Name, Fault> {
+pub(super) fn named(id: KeyId) -> Result<Name, Fault> {
     Name::new(Kind::ApiKey, &id.to_string()).map_err(|refused| unsuitable(&refused))
 }
 
-fn read(record: &Record) -> Option<Arc<ApiKey>> {
+pub(super) fn read(record: &Record) -> Option<Arc<ApiKey>> {
     let key = decode_api_key(record.value.clone().unwrap_or_default());
     let key = key.inspect_err(|error| {
         tracing::error!(record = %record.name, %error, "a key of the API cannot be read: it is refused");
@@ -449,22 +257,9 @@ fn read(record: &Record) -> Option<Arc<ApiKey>> {
 }
 
 /// The bounds of requests are narrower than those of records, so this does not happen.
-fn unsuitable(refused: &crate::model::record::Refused) -> Fault {
+pub(super) fn unsuitable(refused: &crate::model::record::Refused) -> Fault {
     Fault::Unavailable {
         reason: refused.to_string(),
         retry_after: RACED_RETRY_AFTER,
-    }
-}
-
-fn raced() -> Fault {
-    Fault::Unavailable {
-        reason: "too many changes of a key are made at once".to_owned(),
-        retry_after: RACED_RETRY_AFTER,
-    }
-}
-
-fn unknown(done: &str) -> Fault {
-    Fault::Unknown {
-        reason: format!("the store did not say whether the key was {done}"),
     }
 }

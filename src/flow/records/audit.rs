@@ -17,7 +17,7 @@ use crate::{
     schema::{decode_audit, encode_audit},
     store::{
         Store,
-        index::{IndexKind, IndexPut, IndexRange, Partition, Place},
+        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
     },
     time_source::TimeSource,
 };
@@ -42,33 +42,44 @@ impl Audit {
         Self { store, time }
     }
 
-    /// Writes the row of a call that is about to be made.
-    ///
-    /// # Errors
-    /// It must not be made.
-    pub async fn begin(&self, entry: &Entry) -> Result<Spot, Fault> {
+    /// Returns the place of the row of a call that has come now.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
         // Stamps grow, so calls of one millisecond at a node are listed in their order.
         let stamp = self.time.stamp();
         let within = u64::try_from(stamp.rem_euclid(1000)).unwrap_or_default();
-        let spot = Spot {
+        Spot {
             time: Millis(stamp.div_euclid(1000)),
             random: (within << 54) | (self.time.random() >> 10),
-        };
-        self.end(spot, entry).await.map(|()| spot)
+        }
     }
 
-    /// Writes the row of a call again, with its outcome.
+    /// Writes the row of a call that is about to be made, or again with its outcome.
     ///
     /// # Errors
-    /// The row is as it was.
-    pub async fn end(&self, spot: Spot, entry: &Entry) -> Result<(), Fault> {
-        let place = Place::new(partition(day(spot.time))?, spot.sort().to_vec());
-        let place = place.map_err(|refused| unsuitable(&refused))?;
-        let row = IndexPut::new(place, encode_audit(entry), self.time.stamp());
+    /// The row is as it was. A call without a row must not be made.
+    pub async fn write(&self, spot: Spot, entry: &Entry) -> Result<(), Fault> {
+        let row = IndexPut::new(place(spot)?, encode_audit(entry), self.time.stamp());
         let row = row.map_err(|refused| unsuitable(&refused))?;
         let row = row.until(spot.time.after(KEPT));
         let written = self.store.put_index(&[row]).await;
         written
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(Into::into)
+    }
+
+    /// Removes the row of a call that had no effect, and that another row counts.
+    ///
+    /// # Errors
+    /// The row may be there still.
+    pub async fn remove(&self, spot: Spot) -> Result<(), Fault> {
+        let removal = IndexRemoval {
+            place: place(spot)?,
+            written: self.time.stamp(),
+        };
+        let removed = self.store.remove_index(&[removal]).await;
+        removed
             .into_iter()
             .collect::<Result<(), _>>()
             .map_err(Into::into)
@@ -126,6 +137,11 @@ impl Audit {
         }
         Ok((found, None))
     }
+}
+
+fn place(spot: Spot) -> Result<Place, Fault> {
+    let place = Place::new(partition(day(spot.time))?, spot.sort().to_vec());
+    place.map_err(|refused| unsuitable(&refused))
 }
 
 fn partition(day: i64) -> Result<Partition, Fault> {

@@ -1,8 +1,8 @@
 //! The changes of API keys make, set and revoke keys for administrators, one change after the other.
 //!
 //! A record holds the last change that was decided. The next one is decided on all keys as that one has left them, and on the
-//! condition that no other was decided meanwhile. So two admins who revoke each other at once leave one of them. A change that was
-//! decided and is not written, because its writer died, is written by the next one.
+//! condition that no other was decided meanwhile. So two admins who revoke each other at once leave one of them. A change that
+//! was decided and is not written, because its writer died, is written by the next one.
 
 use std::collections::BTreeSet;
 
@@ -127,8 +127,8 @@ impl ApiKeys {
         Err(raced())
     }
 
-    /// Sets a key as it was made elsewhere. A key that was revoked works again. What the caller `known`s of all keys saves reads
-    /// of them.
+    /// Sets a key as it was made elsewhere. A key that was revoked works again. The keys that the caller has `known` save
+    /// reads of them.
     ///
     /// # Errors
     /// When it was not set, or it is not known whether it was; repeating it is safe.

@@ -91,6 +91,7 @@ impl Refusals {
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
         loop {
             tokio::select! {
+                biased;
                 () = stop.cancelled() => break,
                 () = self.time.sleep(AUDIT_REFUSALS_LOOK) => {}
             }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::Request;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::{
     api::{
@@ -21,6 +22,7 @@ use crate::{
     limits::ACCESS_READS_IN_FLIGHT_MAX,
     model::{
         access::{ApiKey, KeyId},
+        draft::TaskDraft,
         ids::TaskId,
         job::Job,
         notify::{Destination, Notify},
@@ -92,7 +94,7 @@ impl Caller {
         }
     }
 
-    fn is_limited(&self) -> bool {
+    pub(super) fn is_limited(&self) -> bool {
         self.key().is_some_and(|(_, key)| !key.callbacks.is_empty())
     }
 
@@ -118,6 +120,49 @@ impl Caller {
         }
         let callback = shorten(callback);
         Err(self.refuse(&format!("`{callback}` is not one of them")))
+    }
+
+    /// Lets the caller do something with the tasks of a filter.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(in crate::http) fn allows_filter(&self, callback: Option<&str>) -> Result<(), Error> {
+        match callback {
+            Some(callback) => self.allows_callback(callback),
+            None if self.is_limited() => Err(self.refuse("name one of them in `filter.callback`")),
+            None => Ok(()),
+        }
+    }
+
+    /// Returns the key by which a client marks its request, in the space of the caller. Keys that are limited to the same
+    /// callbacks share a space, as those without limit do: no request meets one of a caller who may not see its task. A key of a
+    /// client has no line feed.
+    pub(in crate::http) fn in_space(&self, mark: Option<String>) -> Option<String> {
+        let callbacks = self.key().map(|(_, key)| &key.callbacks);
+        let Some(callbacks) = callbacks.filter(|callbacks| !callbacks.is_empty()) else {
+            return mark;
+        };
+        let names: Vec<&str> = callbacks.iter().map(String::as_str).collect();
+        let space = xxh3_128(names.join("\n").as_bytes());
+        mark.map(|mark| format!("{space:032x}\n{mark}"))
+    }
+
+    /// Lets the caller do something with a schedule: its task, and those that follow it, are of callbacks of the key.
+    ///
+    /// # Errors
+    /// [`Code::AccessDenied`].
+    pub(in crate::http) fn allows_schedule(&self, task: &TaskDraft) -> Result<(), Error> {
+        if !self.is_limited() {
+            return Ok(());
+        }
+        match task.target.callback() {
+            Some(callback) => self.allows_callback(callback)?,
+            None => return Err(self.refuse("the task of the schedule names none of them")),
+        }
+        // A stored task is only so many levels deep.
+        task.then
+            .iter()
+            .try_for_each(|follow| self.allows_schedule(&follow.task))
     }
 
     /// Lets the caller do something with a job. A limited key reaches those whose filter names one of its callbacks, such as the

@@ -26,6 +26,7 @@ use axum::{
 
 pub(in crate::http) use caller::{ANONYMOUS, Caller};
 use given::{Given, given};
+use record::Begun;
 pub(in crate::http) use record::Peer;
 use rules::{Effect, Rule, Scope};
 
@@ -100,23 +101,19 @@ pub(super) async fn answer(
         return refused.into_response();
     }
     let allowed = allow(api, &rule, &caller, &mut request).await;
-    let entry = match rule.effect {
-        Effect::Audited => Some(record::Begun::of(&rule, &caller, &request)),
-        Effect::Reads | Effect::Changes => None,
+    let is_audited = rule.effect == Effect::Audited;
+    let may_be_refused = allowed.is_err() || caller.is_limited();
+    let entry = (is_audited || may_be_refused).then(|| Begun::of(&rule, &caller, &request));
+    let Some(mut entry) = entry else {
+        request.extensions_mut().insert(caller);
+        return next.run(request).await;
     };
-    let Some(entry) = entry else {
-        return match allowed {
-            Ok(()) => {
-                request.extensions_mut().insert(caller);
-                next.run(request).await
-            }
-            Err(refused) => refused.into_response(),
+    if is_audited && allowed.is_ok() {
+        entry = match entry.begin(api).await {
+            Ok(begun) => begun,
+            Err(fault) => return Error::from(fault).into_response(),
         };
-    };
-    let begun = match entry.begin(api).await {
-        Ok(begun) => begun,
-        Err(fault) => return Error::from(fault).into_response(),
-    };
+    }
     let answer = match allowed {
         Ok(()) => {
             request.extensions_mut().insert(caller);
@@ -124,7 +121,7 @@ pub(super) async fn answer(
         }
         Err(refused) => refused.into_response(),
     };
-    begun.ended(&answer).write(api).await;
+    entry.ended(&answer).write(api).await;
     answer
 }
 
@@ -299,6 +296,13 @@ async fn in_scope(
             // There is no such job, as the handler says.
             Err(_) => Ok(()),
         },
+        Scope::Schedule => {
+            let name = path_parameter(request).await;
+            let schedule = api.service.schedules().get(&name).await?;
+            schedule.map_or(Ok(()), |schedule| {
+                caller.allows_schedule(&schedule.spec.task)
+            })
+        }
         Scope::Query => {
             let pairs = Query::<Vec<(String, String)>>::try_from_uri(request.uri());
             let pairs = pairs.map_or_else(|_| Vec::new(), |Query(pairs)| pairs);

@@ -10,7 +10,10 @@ use super::{
 };
 use crate::{
     flow::api::Fault,
-    http::{Api, error::Error},
+    http::{
+        Api,
+        error::{Code, Error},
+    },
     model::audit::{Entry, Spot, TEXT_CHARS_MAX},
 };
 
@@ -18,10 +21,11 @@ use crate::{
 #[derive(Debug, Clone, Copy)]
 pub(in crate::http) struct Peer(pub(in crate::http) SocketAddr);
 
-/// A call whose row is to be written, or was.
+/// A call whose row was written, or is where it is refused.
 pub(super) struct Begun {
     entry: Entry,
     spot: Option<Spot>,
+    is_refused: bool,
 }
 
 impl Begun {
@@ -37,30 +41,45 @@ impl Begun {
             from: peer.map_or_else(String::new, |Peer(address)| address.to_string()),
             status: None,
             code: String::new(),
+            more: 0,
         };
-        Self { entry, spot: None }
+        Self {
+            entry,
+            spot: None,
+            is_refused: false,
+        }
     }
 
     /// Writes the row before the call is made.
     pub(super) async fn begin(mut self, api: &Api) -> Result<Self, Fault> {
-        self.spot = Some(api.service.audit().begin(&self.entry).await?);
+        let audit = api.service.audit();
+        let spot = audit.spot();
+        audit.write(spot, &self.entry).await?;
+        self.spot = Some(spot);
         Ok(self)
     }
 
     /// Takes notice of the answer.
     pub(super) fn ended(mut self, answer: &Response) -> Self {
-        let problem = answer.extensions().get::<Error>();
+        let code = answer.extensions().get::<Error>().map(|error| error.code);
         self.entry.status = Some(answer.status().as_u16());
-        self.entry.code = problem.map_or("", |error| error.code.name()).to_owned();
+        self.entry.code = code.map_or("", Code::name).to_owned();
+        let is_denied = matches!(code, Some(Code::AccessDenied | Code::ReadOnly));
+        // A call that a client must change had no effect.
+        self.is_refused = is_denied || answer.status().is_client_error() && self.spot.is_some();
         self
     }
 
-    /// Writes the outcome. If that fails, the row says that it is not known.
+    /// Writes the outcome of a call that was refused, or that has a row. If that fails, the row says that it is not known.
     pub(super) async fn write(self, api: &Api) {
+        if self.is_refused {
+            let refusals = api.service.refusals();
+            return refusals.refused(self.entry, self.spot).await;
+        }
         let Some(spot) = self.spot else {
             return;
         };
-        if let Err(fault) = api.service.audit().end(spot, &self.entry).await {
+        if let Err(fault) = api.service.audit().write(spot, &self.entry).await {
             let action = self.entry.action;
             tracing::warn!(%fault, action, "the outcome of a call is not in the audit");
         }

@@ -15,6 +15,8 @@ pub(in crate::http) enum Scope {
     Task,
     /// The path names a job: of the tasks of one callback, or of several.
     Job,
+    /// The path names a schedule. One that is not there is left to the handler.
+    Schedule,
     /// The path names a callback.
     Callback,
     /// The query names a callback, and must.
@@ -76,7 +78,7 @@ const fn rule(
 }
 
 use Need::{Administer, Key, Look, Monitor, Nothing, Operate, Produce, Read, Work};
-use Scope::{Body, Callback, Filtered, Free, Job, Query, Task, Whole};
+use Scope::{Body, Callback, Filtered, Free, Job, Query, Schedule, Task, Whole};
 
 #[rustfmt::skip]
 pub(in crate::http) const RULES: &[Rule] = &[
@@ -122,7 +124,7 @@ pub(in crate::http) const RULES: &[Rule] = &[
     rule("POST", "/v1/dead-letters/redrive", "redriveDeadLetters", Operate, Body, AUDITED),
     rule("DELETE", "/v1/dead-letters/{id}", "deleteDeadLetter", Operate, Task, AUDITED),
 
-    rule("POST", "/v1/jobs", "createJob", Operate, Whole, AUDITED),
+    rule("POST", "/v1/jobs", "createJob", Operate, Body, AUDITED),
     rule("GET", "/v1/jobs", "listJobs", Look, Whole, READS),
     rule("GET", "/v1/jobs/{id}", "getJob", Look, Job, READS),
     rule("POST", "/v1/jobs/{id}/pause", "pauseJob", Operate, Job, AUDITED),
@@ -133,18 +135,18 @@ pub(in crate::http) const RULES: &[Rule] = &[
     rule("POST", "/v1/schedules:preview", "checkSchedule", Look, Free, READS),
     rule("GET", "/v1/schedules:export", "exportSchedules", Look, Whole, READS),
     rule("POST", "/v1/schedules:import", "importSchedules", Operate, Whole, AUDITED),
-    rule("GET", "/v1/schedules/{name}", "getSchedule", Look, Whole, READS),
-    rule("PUT", "/v1/schedules/{name}", "setSchedule", Operate, Whole, AUDITED),
-    rule("DELETE", "/v1/schedules/{name}", "deleteSchedule", Operate, Whole, AUDITED),
-    rule("GET", "/v1/schedules/{name}/runs", "listScheduleRuns", Look, Whole, READS),
-    rule("GET", "/v1/schedules/{name}/preview", "previewSchedule", Look, Whole, READS),
-    rule("POST", "/v1/schedules/{name}/pause", "pauseSchedule", Operate, Whole, AUDITED),
-    rule("POST", "/v1/schedules/{name}/resume", "resumeSchedule", Operate, Whole, AUDITED),
-    rule("POST", "/v1/schedules/{name}/trigger", "triggerSchedule", Operate, Whole, AUDITED),
+    rule("GET", "/v1/schedules/{name}", "getSchedule", Look, Schedule, READS),
+    rule("PUT", "/v1/schedules/{name}", "setSchedule", Operate, Schedule, AUDITED),
+    rule("DELETE", "/v1/schedules/{name}", "deleteSchedule", Operate, Schedule, AUDITED),
+    rule("GET", "/v1/schedules/{name}/runs", "listScheduleRuns", Look, Schedule, READS),
+    rule("GET", "/v1/schedules/{name}/preview", "previewSchedule", Look, Schedule, READS),
+    rule("POST", "/v1/schedules/{name}/pause", "pauseSchedule", Operate, Schedule, AUDITED),
+    rule("POST", "/v1/schedules/{name}/resume", "resumeSchedule", Operate, Schedule, AUDITED),
+    rule("POST", "/v1/schedules/{name}/trigger", "triggerSchedule", Operate, Schedule, AUDITED),
     rule("POST", "/v1/schedules/{name}/backfill", "backfillSchedule", Operate, Whole, AUDITED),
 
     rule("POST", "/v1/worker/poll", "poll", Work, Body, CHANGES),
-    rule("POST", "/v1/worker/leave", "leave", Work, Free, CHANGES),
+    rule("POST", "/v1/worker/leave", "leave", Work, Filtered, CHANGES),
     rule("POST", "/v1/worker/subscribe", "subscribe", Work, Body, CHANGES),
     rule("POST", "/v1/worker/claim", "claim", Work, Body, CHANGES),
     rule("POST", "/v1/worker/heartbeat", "heartbeat", Work, Body, CHANGES),

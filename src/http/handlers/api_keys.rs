@@ -19,7 +19,7 @@ use crate::{
         text::{InstantText, shorten},
         time,
     },
-    flow::records::api_keys::{Created, Revoked},
+    flow::records::key_changes::{Created, Revoked},
     http::{
         Api,
         access::{ANONYMOUS, Caller},
@@ -182,8 +182,8 @@ pub(in crate::http) async fn whoami(State(_api): State<Api>, request: Request) -
     })
 }
 
-/// Lists calls that changed the configuration or many tasks, or were refused, the oldest first: who made them, on what, from
-/// where, and how they ended. They are kept for 90 days.
+/// Lists calls that changed the configuration or many tasks, and all calls that a key may not make, the oldest first: who made
+/// them, on what, from where, and how they ended. Refused calls of one kind are one row a minute. Rows are kept for 90 days.
 #[utoipa::path(get, path = "/v1/audit", tag = "access", operation_id = "listAudit",
     params(
         ("from" = Option<InstantText>, Query, description = "Only calls at or after this; by default a day before `to`"),
@@ -241,6 +241,7 @@ fn shown((spot, entry): (Spot, Entry)) -> AuditEntry {
         target: entry.target,
         from: some(entry.from),
         status: entry.status,
+        more: (entry.more > 0).then_some(entry.more),
     }
 }
 

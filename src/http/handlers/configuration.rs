@@ -29,7 +29,10 @@ use crate::{
         problem::Problem,
         schedule::ImportOutcome,
     },
-    flow::records::{api_keys::Restored, callbacks::Changed},
+    flow::records::{
+        callbacks::Changed,
+        key_changes::{Known, Restored},
+    },
     http::{
         Api,
         access::Caller,
@@ -241,11 +244,11 @@ async fn api_keys(
         let key = read.as_ref().ok().map(|(_, key)| key);
         key.is_none_or(|key| key.role != Role::Admin || key.has_expired(now))
     });
-    let mut all = api.service.api_keys().all().await?;
+    let mut known = Known::default();
     let mut outcomes = Vec::with_capacity(keys.len());
     for (index, read) in keys {
         let outcome = match read {
-            Ok((id, key)) => api_key(api, &mut all, (id, &key), who).await,
+            Ok((id, key)) => api_key(api, &mut known, (id, &key), who).await,
             Err(error) => Err(error),
         };
         outcomes.push((index, outcome));
@@ -256,11 +259,11 @@ async fn api_keys(
 /// Sets a key.
 async fn api_key(
     api: &Api,
-    all: &mut Vec<(KeyId, ApiKey)>,
+    known: &mut Known,
     (id, key): (KeyId, &ApiKey),
     who: &str,
 ) -> Result<ImportOutcome, Error> {
-    let restored = api.service.api_keys().restore(all, id, key).await?;
+    let restored = api.service.api_keys().restore(known, id, key).await?;
     let outcome = match restored {
         Restored::Created => ImportOutcome::Created,
         Restored::Replaced => ImportOutcome::Replaced,

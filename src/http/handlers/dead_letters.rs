@@ -121,7 +121,7 @@ pub(in crate::http) async fn redrive(
     api.answers.is_open()?;
     headers::refuse_if_match(request.headers())?;
     let caller = Caller::of(&request);
-    let key = headers::idempotency_key(request.headers())?;
+    let key = caller.in_space(headers::idempotency_key(request.headers())?);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     match Call::read(&text)? {
         Call::Ids(items, dry_run) => {
@@ -139,7 +139,7 @@ pub(in crate::http) async fn redrive(
             Ok(answer::json(&response))
         }
         Call::Filter(asked) => {
-            caller.allows_callback(asked.filter.callback.as_deref().unwrap_or_default())?;
+            caller.allows_filter(asked.filter.callback.as_deref())?;
             jobs::register(&api, &asked, (key, &text)).await
         }
     }

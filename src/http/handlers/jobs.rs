@@ -20,7 +20,9 @@ use crate::{
     },
     flow::jobs::desk::{Changed, Order, Registered},
     http::{
-        Api, answer, body,
+        Api,
+        access::Caller,
+        answer, body,
         convert::{
             Violations,
             asked::mark,
@@ -68,9 +70,11 @@ pub(in crate::http) async fn create(
 ) -> Result<Response, Error> {
     headers::refuse_if_match(request.headers())?;
     let header = headers::idempotency_key(request.headers())?;
+    let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let mut asked: JobRequest = json::read(&text)?;
-    let key = mark(asked.idempotency_key.take(), header)?;
+    caller.allows_filter(asked.filter.callback.as_deref())?;
+    let key = caller.in_space(mark(asked.idempotency_key.take(), header)?);
     register(&api, &asked, (key, &text)).await
 }
 

@@ -70,7 +70,8 @@ pub(in crate::http) async fn poll(
 /// Ends the polls of a worker that wait at this node.
 ///
 /// They are answered at once, with the tasks that were being claimed for them, or with none. A worker calls
-/// it when it stops: tasks that arrive on a broken connection would wait for their claims to run out.
+/// it when it stops: tasks that arrive on a broken connection would wait for their claims to run out. A key that is
+/// limited to callbacks ends only polls of these.
 #[utoipa::path(post, path = "/v1/worker/leave", tag = "worker", operation_id = "leave",
     request_body = LeaveRequest,
     responses(
@@ -80,10 +81,12 @@ pub(in crate::http) async fn leave(
     State(state): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
+    let caller = Caller::of(&request);
     let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
     let call: LeaveRequest = json::read(&text)?;
     worker_name(&call.worker)?;
-    state.service.dismiss(&call.worker);
+    let covers = |callback: &str| caller.covers(callback);
+    state.service.dismiss(&call.worker, covers);
     Ok(crate::http::answer::json(&LeaveResponse {}))
 }
 

@@ -124,12 +124,21 @@ pub(in crate::http) async fn set(
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     let condition = headers::preconditions(request.headers())?;
-    let id = change_id(&api, &name, "put", request.headers())?;
+    let caller = Caller::of(&request);
+    let id = change_id(&api, &name, "put", &request)?;
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let asked: ScheduleRequest = json::read(&text)?;
+    if let Some(task) = &asked.task {
+        caller.allows_request(task)?;
+    }
     let _held = api.admission.contents(text.len())?;
     drop(text);
-    let changed = put(&api, &name, &asked, id, &holds(&condition)).await?;
+    // One that another has set meanwhile is not replaced.
+    let holds = |there: Option<&Schedule>| {
+        let may = there.is_none_or(|there| caller.allows_schedule(&there.spec.task).is_ok());
+        may && holds(&condition)(there)
+    };
+    let changed = put(&api, &name, &asked, id, &holds).await?;
     answered(&api, &name, changed)
 }
 
@@ -167,7 +176,7 @@ pub(in crate::http) async fn remove(
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     let condition = headers::preconditions(request.headers())?;
-    let id = change_id(&api, &name, "delete", request.headers())?;
+    let id = change_id(&api, &name, "delete", &request)?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let desk = api.service.schedules();
     match desk
@@ -201,7 +210,7 @@ pub(in crate::http) async fn pause(
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     headers::refuse_if_match(request.headers())?;
-    let id = change_id(&api, &name, "pause", request.headers())?;
+    let id = change_id(&api, &name, "pause", &request)?;
     let asked = if is_empty(request.headers()) {
         body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
         PauseRequest::default()
@@ -228,7 +237,7 @@ pub(in crate::http) async fn resume(
 ) -> Result<Response, Error> {
     let name = path_name(name)?;
     headers::refuse_if_match(request.headers())?;
-    let id = change_id(&api, &name, "resume", request.headers())?;
+    let id = change_id(&api, &name, "resume", &request)?;
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let desk = api.service.schedules();
     let changed = desk.order(&name, &Order::Resume, id, &|_| true).await?;
@@ -252,6 +261,7 @@ pub(in crate::http) async fn trigger(
     let name = path_name(name)?;
     headers::refuse_if_match(request.headers())?;
     let key = headers::idempotency_key(request.headers())?;
+    let key = Caller::of(&request).in_space(key);
     body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let schedule = there(&api, &name).await?;
     // The key of a schedule is another than the same key of a task.
@@ -287,6 +297,7 @@ pub(in crate::http) async fn backfill(
     let name = path_name(name)?;
     headers::refuse_if_match(request.headers())?;
     let key = headers::idempotency_key(request.headers())?;
+    let key = Caller::of(&request).in_space(key);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     let asked: BackfillRequest = json::read(&text)?;
     let schedule = there(&api, &name).await?;
@@ -410,8 +421,9 @@ fn not_found(name: &str) -> Error {
 }
 
 /// The id of a change: the same for repetitions that carry a key.
-fn change_id(api: &Api, name: &str, verb: &str, headers: &HeaderMap) -> Result<u128, Error> {
-    let key = headers::idempotency_key(headers)?;
+fn change_id(api: &Api, name: &str, verb: &str, request: &Request) -> Result<u128, Error> {
+    let key = headers::idempotency_key(request.headers())?;
+    let key = Caller::of(request).in_space(key);
     Ok(key.map_or_else(
         || api.options.time.random_uuid().as_u128(),
         |key| xxh3_128(format!("{verb}\0{name}\0{key}").as_bytes()),

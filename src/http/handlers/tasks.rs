@@ -103,8 +103,9 @@ pub(in crate::http) async fn create(
     let context = context(&api, request.headers());
     let caller = Caller::of(&request);
     let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let task: TaskRequest = json::read(&text)?;
+    let mut task: TaskRequest = json::read(&text)?;
     caller.allows_request(&task)?;
+    let key = caller.in_space(asked::mark(task.idempotency_key.take(), key)?);
     let shape = api.service.shape();
     let task = asked::read(task, text.as_bytes(), key, &context, shape)?;
     // An id may be that of a task of another callback, which the registration would replace.
@@ -157,10 +158,11 @@ pub(super) async fn batch_create(
     let shape = api.service.shape();
     let mut waited_for = Total::default();
     let batch = Batch::read(&call.tasks.0, |item| {
-        let task: TaskRequest = json::read_item(item)?;
+        let mut task: TaskRequest = json::read_item(item)?;
         caller.allows_request(&task)?;
         waited_for.count(&task)?;
-        asked::read(task, item.get().as_bytes(), None, &context, shape)?.single()
+        let key = caller.in_space(asked::mark(task.idempotency_key.take(), None)?);
+        asked::read(task, item.get().as_bytes(), key, &context, shape)?.single()
     });
     drop(text);
     let ids = batch.good().filter_map(asked::Read::own_id);
