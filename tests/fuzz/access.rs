@@ -170,12 +170,19 @@ fn rows_of_the_audit() {
         from: "127.0.0.1:4242".to_owned(),
         status: Some(204),
         code: String::new(),
+        more: 0,
     };
     let begun = Entry {
         status: None,
         ..entry.clone()
     };
-    let samples = [entry, begun].map(|entry| encode_audit(&entry).to_vec());
+    let refused = Entry {
+        status: Some(403),
+        code: "access_denied".to_owned(),
+        more: 41,
+        ..entry.clone()
+    };
+    let samples = [entry, begun, refused].map(|entry| encode_audit(&entry).to_vec());
     target("audit", samples.to_vec()).run(|bytes| {
         let Ok(entry) = decode_audit(Bytes::copy_from_slice(bytes)) else {
             return false;
