@@ -30,9 +30,9 @@ pub const METRICS: &[Metric] = &[
         "Attempts claimed by workers, by callback.",
     ),
     counter(
-        "tickwheel_callback_attempts_total",
-        &["callback", "outcome"],
-        "Ended attempts of a callback by outcome: succeeded, or failed.",
+        "tickwheel_callback_failed_total",
+        &["callback"],
+        "Attempts of a callback that ended in a failure; those that succeeded are in tickwheel_tasks_ended_total.",
     ),
     counter(
         "tickwheel_tasks_ended_total",

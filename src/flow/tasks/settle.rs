@@ -135,8 +135,14 @@ impl Settler {
             }
             Outcome::Succeeded { .. } | Outcome::Failed { .. } | Outcome::Snoozed { .. } => None,
         };
-        let spec = row.as_ref().ok().and_then(Option::as_ref);
-        let callback = spec.and_then(|row| row.detail.spec.callback().map(labels::label));
+        // Successes are counted where tasks end.
+        let failing = match &request.outcome {
+            Outcome::Retry { .. } | Outcome::RetryNoSooner { .. } | Outcome::Failed { .. } => {
+                row.as_ref().ok().and_then(Option::as_ref)
+            }
+            Outcome::Succeeded { .. } | Outcome::Snoozed { .. } => None,
+        };
+        let failing = failing.and_then(|row| row.detail.spec.callback().map(labels::label));
         let mut died = false;
         let settled = match row {
             Ok(row) => self.try_settle(request, row, fresh, &mut died).await,
@@ -151,13 +157,8 @@ impl Settler {
             "refused"
         };
         metrics::counter!("tickwheel_settles_total", "outcome" => counted).increment(1);
-        let ended = match counted {
-            "succeeded" => Some("succeeded"),
-            "retry" | "failed" | "dead" => Some("failed"),
-            _ => None,
-        };
-        if let Some((outcome, callback)) = ended.zip(callback) {
-            metrics::counter!("tickwheel_callback_attempts_total", "callback" => callback, "outcome" => outcome)
+        if let (SettleAnswer::Ok, Some(callback)) = (&answer, failing) {
+            metrics::counter!("tickwheel_callback_failed_total", "callback" => callback)
                 .increment(1);
         }
         tracing::debug!(target: TASK_EVENTS, task = %id, attempt, outcome = counted, error, "settled");

@@ -316,3 +316,54 @@ fn told(host: &str, answer: &Answer) -> String {
         body => format!("{host} answered {status}: {body}"),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::http_call::Secret;
+
+    /// Tells whether a call to a URL goes out for a callback of this URL, with a signature, or a header that holds a credential.
+    fn goes_out(own: Option<&str>, is_signed: bool, url: &str) -> bool {
+        let secret = Secret::new("whsec_c2VjcmV0".to_owned());
+        let header = ("authorization".to_owned(), "Bearer x".to_owned());
+        let policy = HttpPolicy {
+            url: own.map(str::to_owned),
+            secrets: is_signed.then_some(secret).into_iter().collect(),
+            headers: (!is_signed).then_some(header).into_iter().collect(),
+            ..HttpPolicy::default()
+        };
+        let call = HttpCall {
+            url: url.to_owned(),
+            method: Method::Post,
+            headers: Vec::new(),
+            timeout: None,
+            message_id: None,
+        };
+        kept_back(&policy, &call).is_none()
+    }
+
+    #[test]
+    fn the_scheme_of_a_callback_says_how_its_credentials_go() {
+        let (clear, secure) = ("http://h.example/x", "https://h.example/x");
+        for is_signed in [true, false] {
+            for (own, to_clear) in [
+                (Some("https://h.example/"), false),
+                (Some("http://h.example/"), true),
+                (None, is_signed),
+            ] {
+                assert_eq!(
+                    goes_out(own, is_signed, clear),
+                    to_clear,
+                    "{own:?}, {is_signed}"
+                );
+                assert!(goes_out(own, is_signed, secure));
+            }
+            assert!(goes_out(None, is_signed, "http://127.0.0.1:8080/x"));
+            assert!(!goes_out(
+                Some(secure),
+                is_signed,
+                "http://127.0.0.1:8080/x"
+            ));
+        }
+    }
+}
