@@ -6,16 +6,13 @@
 //! harness's clock is set ahead with it. The service cannot distinguish that from an hour without power: it
 //! has every tick of the hour to read.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use anyhow::ensure;
 use hdrhistogram::Histogram;
-use tickwheel::{
-    model::time::{Millis, whole_millis},
-    time_source::TimeSource,
-};
+use tickwheel::model::time::Millis;
 
-use super::parts::{PATIENCE, bulk, read_back};
+use super::parts::{Ahead, PATIENCE, bulk, read_back};
 use crate::{
     chart::Chart,
     check::Check,
@@ -49,23 +46,17 @@ pub(in crate::embedded) async fn catch_up(
     setup: &Setup,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    // A clock of its own, because it is set ahead.
-    let time = TimeSource::real();
-    let directory = setup.fresh();
-    let file = directory.join("clock-offset");
-    let extra = vec!["--clock-offset-file".into(), file.clone().into_os_string()];
-    let (mut service, _) = Service::start_with(&setup.program, &directory, &time, extra).await?;
+    let mut ahead = Ahead::start(setup).await?;
+    let (time, service) = (ahead.time.clone(), &ahead.service);
     let missed = setup.missed;
     let lead = Duration::from_secs(10 + missed / 20_000);
     let first = time.now().after(lead);
     let hour_ms = HOUR.as_millis() as u64;
     let due = move |index: u64| first.after(Duration::from_millis(index * 7919 % hour_ms));
-    let loaded = load::register(&service, bulk(missed), due).await?;
+    let loaded = load::register(service, bulk(missed), due).await?;
     ensure!(time.now() < first, "not registered in time");
-    service.kill()?;
-    let ahead = whole_millis(HOUR + lead);
-    fs::write(&file, ahead.to_string())?;
-    time.set_wall_error_ms(ahead);
+    ahead.is_off_for(HOUR + lead)?;
+    let mut service = ahead.service;
 
     let begun_us = time.stamp();
     let mut shift = Shift::new(missed, PATIENCE * 10);

@@ -1,17 +1,25 @@
 //! The scenarios share these parts: how many tasks go how, and how all of them are checked at the end.
 
-use std::{path::Path, time::Duration};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use anyhow::{bail, ensure};
-use tickwheel::model::time::Millis;
+use tickwheel::{
+    model::time::{Millis, whole_millis},
+    time_source::TimeSource,
+};
 use uuid::Uuid;
 
 use crate::embedded::{
+    Setup,
     check::{Registered, Verdict, verdict},
     crew::{self, Seen},
     http::Connection,
     load::Plan,
-    service::Host,
+    service::{Host, Service},
     wire,
 };
 
@@ -34,6 +42,41 @@ pub(super) const CALM: Duration = Duration::from_secs(10);
 /// Time before a service counts as idle, so that it has erased and compacted what a load left.
 pub(super) const REST: Duration = Duration::from_secs(40);
 pub(super) const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A service whose wall clock can be set ahead, and that of this harness with it: time in which no process runs is not waited
+/// for.
+pub(super) struct Ahead {
+    pub(super) service: Service,
+    pub(super) time: TimeSource,
+    offset: PathBuf,
+}
+
+impl Ahead {
+    /// Starts one on a fresh directory, with a clock of its own.
+    pub(super) async fn start(setup: &Setup) -> anyhow::Result<Self> {
+        let (time, directory) = (TimeSource::real(), setup.fresh());
+        let offset = directory.join("clock-offset");
+        let extra = vec![
+            "--clock-offset-file".into(),
+            offset.clone().into_os_string(),
+        ];
+        let (service, _) = Service::start_with(&setup.program, &directory, &time, extra).await?;
+        Ok(Self {
+            service,
+            time,
+            offset,
+        })
+    }
+
+    /// Kills it; it starts so much later.
+    pub(super) fn is_off_for(&mut self, off: Duration) -> anyhow::Result<()> {
+        self.service.kill()?;
+        let ahead = whole_millis(off);
+        fs::write(&self.offset, ahead.to_string())?;
+        self.time.set_wall_error_ms(ahead);
+        Ok(())
+    }
+}
 
 /// Returns the plan of a stream at a rate.
 pub(super) fn stream(rate: u64, tasks: u64) -> Plan {
@@ -93,5 +136,5 @@ pub(super) async fn read_back(
 
 /// Removes a directory of this harness.
 pub(in crate::embedded) fn remove(directory: &Path) -> anyhow::Result<()> {
-    Ok(std::fs::remove_dir_all(directory)?)
+    Ok(fs::remove_dir_all(directory)?)
 }

@@ -1,19 +1,15 @@
 //! This scenario measures for the report how soon tasks that waited for a worker are handed out behind a time in which no process
 //! ran.
 //!
-//! A minute and a half is not waited for: the service is killed and started with a wall clock that is so far ahead (the
-//! program's own option for drills), and so is the clock of this harness. The looks of all tasks have come up then. The workers
-//! begin when the service is ready.
+//! A minute and a half is not waited for: the clocks are set ahead ([`Ahead`]). The looks of all tasks have come up then. The
+//! workers begin when the service is ready.
 
-use std::{fs, time::Duration};
+use std::time::Duration;
 
 use anyhow::ensure;
-use tickwheel::{
-    model::time::{Millis, whole_millis},
-    time_source::TimeSource,
-};
+use tickwheel::model::time::Millis;
 
-use super::parts::{PATIENCE, bulk, read_back};
+use super::parts::{Ahead, PATIENCE, bulk, read_back};
 use crate::{
     embedded::{
         Setup,
@@ -21,7 +17,6 @@ use crate::{
         crew::{self, Shift},
         load,
         meter::Meter,
-        service::Service,
     },
     report::Report,
 };
@@ -37,25 +32,19 @@ pub(in crate::embedded) async fn unclaimed(
     setup: &Setup,
     report: &mut Report,
 ) -> anyhow::Result<()> {
-    // A clock of its own, because it is set ahead.
-    let time = TimeSource::real();
-    let directory = setup.fresh();
-    let file = directory.join("clock-offset");
-    let extra = vec!["--clock-offset-file".into(), file.clone().into_os_string()];
-    let (mut service, _) = Service::start_with(&setup.program, &directory, &time, extra).await?;
+    let mut ahead = Ahead::start(setup).await?;
+    let (time, service) = (ahead.time.clone(), &ahead.service);
     let tasks = setup.tasks;
     let lead = Duration::from_secs(8 + tasks / 30_000);
     let first = time.now().after(lead);
     let due = move |index: u64| first.after(Duration::from_millis(index % 1000));
-    let loaded = load::register(&service, bulk(tasks), due).await?;
+    let loaded = load::register(service, bulk(tasks), due).await?;
     ensure!(time.now() < first, "not registered in time");
     let fired = first.after(DUE + Duration::from_secs(tasks / 30_000));
     time.sleep_until_wall(fired).await;
-    service.kill()?;
-    let ahead = whole_millis(OFF);
-    fs::write(&file, ahead.to_string())?;
-    time.set_wall_error_ms(ahead);
+    ahead.is_off_for(OFF)?;
 
+    let mut service = ahead.service;
     let ready = service.start_again().await?;
     let ready_us = time.stamp();
     let meter = Meter::start(&service)?;
