@@ -110,7 +110,8 @@ pub struct TaskRequest {
     /// How long the task may stay unclaimed before it is published again; 60 s by default, at least 5 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub claim_timeout: Option<DurationText>,
-    /// How long an attempt lives after its claim or last heartbeat; 45 s by default, at least 3 s.
+    /// How long an attempt lives after its claim or last heartbeat; at least 3 s. The default is 45 s, and for an `http` task the
+    /// time limit of its call and 2 s.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub heartbeat_timeout: Option<DurationText>,
     /// How long an attempt may take in all, however alive its worker is; for ever by default, at least 1 s.

@@ -73,12 +73,18 @@ impl Policy {
             max_attempts: self.max_attempts.unwrap_or(service.max_attempts),
             backoff: self.backoff.complete(&service.backoff),
             claim_timeout: self.claim_timeout.unwrap_or(service.claim_timeout),
-            heartbeat_timeout: self.heartbeat_timeout.unwrap_or(service.heartbeat_timeout),
+            heartbeat_timeout: self.heartbeat_timeout,
+            call_timeout: self.call_timeout().unwrap_or(service.call_timeout),
             attempt_timeout: self.attempt_timeout.or(service.attempt_timeout),
             expire_after: self.expire_after.or(service.expire_after),
             retention: self.retention.unwrap_or(service.retention),
             dead_retention: self.dead_retention.or(service.dead_retention),
         }
+    }
+
+    /// Returns the time limit of calls that name none, as far as the callback has one.
+    fn call_timeout(&self) -> Option<Duration> {
+        self.http.as_ref()?.timeout
     }
 
     /// Returns those of a task's labels by which it is to be found.
@@ -265,7 +271,10 @@ mod tests {
                 .into(),
             limits: Limits::default(),
             notify: None,
-            http: None,
+            http: Some(HttpPolicy {
+                timeout: Some(SECOND * 12),
+                ..HttpPolicy::default()
+            }),
             dead_letter_topic: None,
             skips_retries: None,
             list_succeeded: false,
@@ -301,7 +310,8 @@ mod tests {
                 jitter: Jitter::None,
             },
             claim_timeout: SECOND * 7,
-            heartbeat_timeout: SECOND * 8,
+            heartbeat_timeout: Some(SECOND * 8),
+            call_timeout: SECOND * 12,
             attempt_timeout: Some(SECOND * 13),
             expire_after: Some(SECOND * 10),
             retention: SECOND * 11,

@@ -11,6 +11,7 @@ use super::{
     after::Asked,
     backoff::{Backoff, Jitter},
     chain::FollowUp,
+    http_call,
     kin::Kin,
     notify::Notify,
     target::Target,
@@ -29,8 +30,10 @@ pub struct Defaults {
     pub backoff: Backoff,
     /// How long a published task may stay unclaimed.
     pub claim_timeout: Duration,
-    /// How long an attempt lives after a sign of life.
-    pub heartbeat_timeout: Duration,
+    /// How long an attempt lives after a sign of life; none follows from the target ([`Target::lease`]).
+    pub heartbeat_timeout: Option<Duration>,
+    /// How long a call over HTTP may take that names no time limit.
+    pub call_timeout: Duration,
     /// How long an attempt may take; none is for ever.
     pub attempt_timeout: Option<Duration>,
     /// How long after its start the task is still useful; none is for ever.
@@ -50,8 +53,8 @@ impl Defaults {
         backoff: Backoff::DEFAULT,
         // Longer than a rebalance of consumers usually takes.
         claim_timeout: Duration::from_secs(60),
-        // Three heartbeats of 15 s.
-        heartbeat_timeout: Duration::from_secs(45),
+        heartbeat_timeout: None,
+        call_timeout: http_call::TIMEOUT_DEFAULT,
         attempt_timeout: None,
         expire_after: None,
         // A task that failed on Friday can be read on Monday.
@@ -145,14 +148,15 @@ impl TaskDraft {
     /// Completes the draft. Its follow-ups get the same defaults: one of another callback is to be complete before.
     #[must_use]
     pub fn complete(self, defaults: &Defaults) -> Spec {
+        let lease = self.heartbeat_timeout.or(defaults.heartbeat_timeout);
         Spec {
+            heartbeat_timeout: lease.unwrap_or_else(|| self.target.lease(defaults.call_timeout)),
             target: self.target,
             collection: self.collection.unwrap_or_default(),
             priority: self.priority.unwrap_or(defaults.priority),
             max_attempts: self.max_attempts.unwrap_or(defaults.max_attempts),
             backoff: self.backoff.complete(&defaults.backoff),
             claim_timeout: self.claim_timeout.unwrap_or(defaults.claim_timeout),
-            heartbeat_timeout: self.heartbeat_timeout.unwrap_or(defaults.heartbeat_timeout),
             attempt_timeout: self.attempt_timeout.or(defaults.attempt_timeout),
             expire_after: self.expire_after.or(defaults.expire_after),
             retention: self.retention.unwrap_or(defaults.retention),
@@ -256,7 +260,8 @@ mod tests {
             max_attempts: 3,
             backoff: Backoff::QUICK,
             claim_timeout: SECOND * 7,
-            heartbeat_timeout: SECOND * 8,
+            heartbeat_timeout: Some(SECOND * 8),
+            call_timeout: SECOND * 12,
             attempt_timeout: Some(SECOND * 13),
             expire_after: Some(SECOND * 9),
             retention: SECOND * 10,
@@ -276,6 +281,46 @@ mod tests {
             ..spec
         };
         assert_eq!(draft.complete(&defaults), expected);
+    }
+
+    #[test]
+    fn a_call_gives_its_attempt_the_lease_unless_somebody_names_one() {
+        let lease = |call: Option<Duration>, task: Option<Duration>, defaults: Defaults| {
+            let mut draft = TaskDraft::from(fixtures::laden());
+            draft.heartbeat_timeout = task;
+            let Target::Http { call: http, .. } = &mut draft.target else {
+                panic!("{:?}", draft.target)
+            };
+            http.timeout = call;
+            draft.complete(&defaults).heartbeat_timeout
+        };
+        let service = Defaults::SERVICE;
+        assert_eq!(lease(None, None, service), SECOND * 17);
+        assert_eq!(lease(Some(SECOND * 60), None, service), SECOND * 62);
+        // As long as the shortest lease that a client may name.
+        let milli = Duration::from_millis(1);
+        let least = crate::limits::HEARTBEAT_TIMEOUT_MIN;
+        assert_eq!(lease(Some(milli), None, service), least);
+        assert_eq!(lease(Some(SECOND), None, service), least);
+        let more = SECOND + milli;
+        assert_eq!(lease(Some(more), None, service), SECOND * 3 + milli);
+        let callback = Defaults {
+            call_timeout: SECOND * 20,
+            ..service
+        };
+        assert_eq!(lease(None, None, callback), SECOND * 22);
+        assert_eq!(lease(Some(SECOND * 5), None, callback), SECOND * 7);
+        assert_eq!(lease(None, Some(SECOND * 9), callback), SECOND * 9);
+        let named = Defaults {
+            heartbeat_timeout: Some(SECOND * 8),
+            ..callback
+        };
+        assert_eq!(lease(None, None, named), SECOND * 8);
+        let worker = TaskDraft {
+            heartbeat_timeout: None,
+            ..TaskDraft::from(fixtures::spec())
+        };
+        assert_eq!(worker.complete(&service).heartbeat_timeout, SECOND * 45);
     }
 
     #[test]

@@ -13,6 +13,9 @@ pub const QUEUE: &str = "tickwheel.http";
 /// The time limit of a call that names none.
 pub const TIMEOUT_DEFAULT: Duration = Duration::from_secs(15);
 
+/// How much longer than its call an attempt lives: the answer is read and settled meanwhile.
+pub const LEASE_BEYOND_CALL: Duration = Duration::from_secs(2);
+
 /// The method of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Method {

@@ -5,9 +5,18 @@
 //! `schema/spec.rs`, the type of the API in `api/target.rs` with its conversion in `http/convert/target.rs`,
 //! the flag in `cli/request.rs`, and the constructors of the client.
 
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::{
+    hash::{DefaultHasher, Hash as _, Hasher as _},
+    time::Duration,
+};
 
 use super::http_call::{self, HttpCall};
+
+/// An attempt lives as long at least: [`crate::limits::HEARTBEAT_TIMEOUT_MIN`].
+const LEASE_MIN: Duration = Duration::from_secs(3);
+
+/// How long an attempt of a worker lives after a sign of life: three heartbeats of 15 s.
+const WORKER_LEASE: Duration = Duration::from_secs(45);
 
 /// Where a due task goes. Exactly one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,6 +118,20 @@ impl Target {
                     message_id: None,
                 }),
             };
+        }
+    }
+
+    /// Returns how long an attempt lives after a sign of life where nobody says so. An attempt over HTTP cannot take longer than
+    /// its call: once that time has passed, its receiver has given up too, and a dead executor delays the next attempt no longer.
+    /// `call_timeout` is the time limit of calls that name none.
+    #[must_use]
+    pub fn lease(&self, call_timeout: Duration) -> Duration {
+        match self {
+            Self::Http { call, .. } => {
+                let call = call.timeout.unwrap_or(call_timeout);
+                (call + http_call::LEASE_BEYOND_CALL).max(LEASE_MIN)
+            }
+            Self::Callback { .. } | Self::Kafka { .. } => WORKER_LEASE,
         }
     }
 

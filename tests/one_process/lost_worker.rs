@@ -1,5 +1,5 @@
 //! A task runs again at the heartbeat timeout when its worker process is killed, and reads as
-//! `retrying` meanwhile.
+//! `retrying` meanwhile. One that the service delivers itself runs again when its call must have ended.
 
 use std::{
     process::{Child, Command, Stdio},
@@ -9,6 +9,10 @@ use std::{
 use serde_json::{Value, json};
 use tempfile::TempDir;
 use tickwheel::{model::state::WORKER_LOST, time_source::TimeSource};
+use tokio::{
+    io::AsyncReadExt as _,
+    net::{TcpListener, TcpStream},
+};
 
 use crate::server::{Server, post};
 
@@ -103,4 +107,45 @@ async fn a_task_that_has_lost_its_worker_reads_retrying_until_another_comes() {
     let server = Server::start(directory.path(), &[]).await;
     let _other = Worker::start(&server.url);
     once(&server.url, id, |task| task["state"] == "succeeded").await;
+}
+
+/// Accepts a connection, and waits until its request comes.
+async fn call(receiver: &TcpListener) -> TcpStream {
+    let time = TimeSource::real();
+    let accepted = time.within(LIMIT, receiver.accept()).await;
+    let (mut connection, _) = accepted.expect("a call").expect("a connection");
+    let mut first = [0; 4];
+    connection
+        .read_exact(&mut first)
+        .await
+        .expect("the request");
+    assert_eq!(&first, b"POST");
+    connection
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_died_with_the_service_is_repeated_when_its_time_has_passed() {
+    // Three seconds are the shortest lease; a worker's is 45.
+    const LEASE: Duration = Duration::from_secs(3);
+    const OF_WORKERS: Duration = Duration::from_secs(45);
+    let receiver = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let port = receiver.local_addr().expect("an address").port();
+    let directory = TempDir::new().expect("a directory");
+    let allowed = ["--http-allow", "127.0.0.0/8"];
+    let mut server = Server::start(directory.path(), &allowed).await;
+    let target = json!({"url": format!("http://127.0.0.1:{port}/"), "timeout": "1s"});
+    let task = json!({"http": target, "claim_timeout": "600s", "max_attempts": 2});
+    let task = post(&server.url, "/v1/tasks", &task).await;
+    let id = task["id"].as_str().expect("an id");
+    let _first = call(&receiver).await;
+    server.kill();
+    let time = TimeSource::real();
+    let began = time.moment();
+    let server = Server::start(directory.path(), &allowed).await;
+    // The receiver of the first call may still be at work, so the second one waits.
+    let _second = call(&receiver).await;
+    let waited = time.moment().since(began);
+    assert!(waited >= LEASE && waited < OF_WORKERS, "{waited:?}");
+    let task = once(&server.url, id, |task| task["attempt"] == 2).await;
+    assert_eq!(task["error"], WORKER_LOST, "{task}");
 }

@@ -100,11 +100,12 @@ fn level(
     let callback = draft.target.callback().map(|name| known.get(name));
     let callback = callback.transpose()?.flatten();
     let defaults = callback.map_or(Defaults::SERVICE, Callback::defaults);
-    let mut spec = draft.complete(&defaults);
     let policy = callback.and_then(|callback| callback.policy.as_ref());
+    // Before the rest: the target decides how long an attempt lives.
     if let Some(http) = policy.and_then(|policy| policy.http.as_ref()) {
-        spec.target.deliver_by(http);
+        draft.target.deliver_by(http);
     }
+    let mut spec = draft.complete(&defaults);
     // The end of the task that it copies was told.
     let is_copy = matches!(&spec.target, Target::Http { call, .. } if call.message_id.is_some());
     if spec.notify.is_none() && own == Adds::All && !is_copy {
