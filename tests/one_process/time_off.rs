@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tempfile::TempDir;
 use tickwheel::time_source::{Moment, TimeSource};
 
-use crate::server::{Server, free_port, post};
+use crate::server::{Server, free_port, post, program};
 
 /// Rows of tasks that have ended live for seven days.
 const LONG: Duration = Duration::from_secs(8 * 24 * 3600);
@@ -47,6 +47,20 @@ impl Site {
     /// Kills the process, and starts the next one so much later by its clock.
     async fn is_off_for(&mut self, off: Duration) {
         self.server.kill();
+        self.set_clock(off);
+        self.server = serve(&self.directory).await;
+    }
+
+    /// Makes a backup, and goes on so much later with what is restored from it.
+    async fn is_restored_after(&mut self, off: Duration) {
+        let (new, at) = (TempDir::new().expect("a directory"), self.url().to_owned());
+        let copy = new.path().join("copy.tickwheel");
+        let data = new.path().join("data");
+        let (copy, data) = (copy.to_str().expect("text"), data.to_str().expect("text"));
+        succeeds(&["backup", "create", copy, "--server", &at]);
+        self.server.kill();
+        succeeds(&["backup", "restore", copy, "--data-dir", data]);
+        self.directory = new;
         self.set_clock(off);
         self.server = serve(&self.directory).await;
     }
@@ -106,6 +120,12 @@ impl Site {
     }
 }
 
+fn succeeds(arguments: &[&str]) {
+    let output = program(arguments);
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{arguments:?}: {told}");
+}
+
 fn offset_of(directory: &TempDir) -> PathBuf {
     directory.path().join("offset")
 }
@@ -128,6 +148,22 @@ async fn what_has_succeeded_does_not_run_again_when_the_process_was_off_for_days
     site.looked_at_ends(50.0).await;
     assert_eq!(site.poll("2s").await, Vec::<Value>::new());
     assert_eq!(site.looks("publish").await, 0.0);
+}
+
+/// What had not succeeded runs, and runs once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_has_succeeded_does_not_run_again_when_a_backup_of_days_ago_is_restored() {
+    let mut site = Site::start().await;
+    site.register(50).await;
+    let before = site.work(50).await;
+    site.register(20).await;
+    site.is_restored_after(LONG).await;
+    let after = site.work(20).await;
+    let ids = |of: &HashSet<(String, u64)>| of.iter().map(|(id, _)| id.clone()).collect();
+    let (before, after): (HashSet<String>, HashSet<String>) = (ids(&before), ids(&after));
+    assert!(before.is_disjoint(&after), "{before:?} {after:?}");
+    site.looked_at_ends(50.0).await;
+    assert_eq!(site.poll("2s").await, Vec::<Value>::new());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
