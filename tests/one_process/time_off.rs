@@ -150,7 +150,7 @@ async fn what_has_succeeded_does_not_run_again_when_the_process_was_off_for_days
     assert_eq!(site.looks("publish").await, 0.0);
 }
 
-/// What had not succeeded runs, and runs once.
+/// Tasks that had not ended run, each once.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_has_succeeded_does_not_run_again_when_a_backup_of_days_ago_is_restored() {
     let mut site = Site::start().await;

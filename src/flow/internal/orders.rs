@@ -1,4 +1,4 @@
-//! The orders wait for the end steps until tasks are durable that the registry registers.
+//! The orders wait for the steps of an end, and of a task that comes to be, until tasks are durable that the registry registers.
 
 use futures_util::future::try_join_all;
 
@@ -14,7 +14,7 @@ use crate::{
 ///
 /// # Errors
 /// When one of these tasks may not be durable; repeating it is safe.
-pub(super) async fn register(ctx: &Context, tasks: Vec<Holder>) -> Result<(), Fault> {
+pub(in crate::flow) async fn register(ctx: &Context, tasks: Vec<Holder>) -> Result<(), Fault> {
     let registered = try_join_all(tasks.into_iter().map(|task| ctx.outbox.register(task)));
     let registered = async { registered.await.map(drop) };
     let registered = ctx.time.within(limits::OUTBOX_WAIT_MAX, registered).await;

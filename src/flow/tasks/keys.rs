@@ -13,7 +13,8 @@ use crate::{
     flow::{
         api::Fault,
         context::Context,
-        entries::{entry_writer::Placer, near_record::near_record},
+        entries::{entry_writer::Placer, label_rows, near_record::near_record},
+        internal::{actions, orders},
         joins::waiter::first_look,
         ordering::place,
     },
@@ -168,11 +169,18 @@ impl Keys {
         finish::steps(&self.ctx, row).await
     }
 
-    /// Writes the entry of a task that was never written, or is written over itself: it is durable then.
+    /// Writes a task that was never written whole, or is written over itself: its checks, the rows of its labels, its place and
+    /// its entry, which makes it durable, in the order of a registration.
     ///
     /// # Errors
     /// When it may not be durable; repeating it is safe.
     pub(in crate::flow) async fn enter(&self, placer: &Placer, task: &Holder) -> Result<(), Fault> {
+        let checks = actions::check_tasks(task.id, &task.spec).collect();
+        orders::register(&self.ctx, checks).await?;
+        let one = std::iter::once((task.id, &*task.spec));
+        if let Some((_, fault)) = label_rows::put(&self.ctx, one).await.pop() {
+            return Err(fault);
+        }
         if task.spec.after.is_some() {
             // It gets its place when it is let go. A look that finds no row writes it.
             let look = first_look(&self.ctx, task.id, &task.spec);

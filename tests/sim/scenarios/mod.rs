@@ -46,6 +46,7 @@ mod races;
 mod redrive;
 mod repeated;
 mod replaced;
+mod replaced_whole;
 mod restarts;
 mod retries;
 mod schedules;
