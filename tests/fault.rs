@@ -24,6 +24,7 @@ macro_rules! say {
 }
 
 mod kills;
+mod queue_away;
 
 // This is the checker of the drill, which has no harness of its own, and the proof that the
 // checker finds faults.
