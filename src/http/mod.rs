@@ -4,7 +4,8 @@
 //! never a 5xx and never a hang. A call with a list answers every item at its place.
 //!
 //! - [`server`] accepts connections and bounds them; `limit` bounds what is under way.
-//! - [`handlers`] holds the routes; [`convert`] decides what a request means; [`error`] lists all errors.
+//! - `routes` is the table of calls; [`handlers`] answers them; [`convert`] decides what a request means; [`error`] lists all
+//!   errors.
 //! - `page` is the status page for people.
 
 pub mod access;
@@ -21,22 +22,30 @@ mod hosts;
 mod limit;
 mod page;
 mod paths;
+mod routes;
 pub mod server;
 mod trace;
 
 use std::{fmt, ops::Deref, sync::Arc};
 
-use axum::{Router, extract::Request, middleware, routing::get};
+use axum::{
+    Router,
+    extract::{Request, State},
+    middleware,
+};
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use self::{
+    access::rules::Rules,
     error::{Code, Error},
     limit::{admission::Admission, answers::Answers},
+    routes::Calls,
 };
 pub use self::{
     hosts::Hosts,
+    routes::document,
     server::{
         serve::{serve, serve_with},
         tls,
@@ -131,6 +140,7 @@ struct Parts {
     answers: Answers,
     refusals: hosts::Refusals,
     rates: access::Rates,
+    rules: Rules,
     /// One copy of the store is made at a time.
     copying: Arc<Semaphore>,
 }
@@ -145,8 +155,10 @@ impl Deref for Api {
 
 /// Returns the whole API.
 pub fn router(service: Arc<Service>, options: Options) -> Router {
+    let (routes, rules) = Calls::all().into_parts();
     let api = Api(Arc::new(Parts {
         service,
+        rules,
         admission: Admission::new(options.time.clone(), options.store_is_far),
         answers: Answers::default(),
         refusals: hosts::Refusals::default(),
@@ -154,25 +166,7 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         copying: Arc::new(Semaphore::new(1)),
         options,
     }));
-    Router::new()
-        .merge(handlers::tasks::routes())
-        .merge(handlers::dead_letters::routes())
-        .merge(handlers::ids::routes())
-        .merge(handlers::by_key::routes())
-        .merge(handlers::callbacks::routes())
-        .merge(handlers::api_keys::routes())
-        .merge(handlers::configuration::routes())
-        .merge(handlers::jobs::routes())
-        .merge(handlers::backup::routes())
-        .merge(handlers::schedules::routes())
-        .merge(handlers::schedule_preview::routes())
-        .merge(handlers::schedule_transfer::routes())
-        .merge(handlers::worker::routes())
-        .merge(handlers::stats::routes())
-        .merge(page::routes())
-        .merge(handlers::health::routes())
-        .route("/metrics", get(handlers::metrics::metrics))
-        .merge(handlers::docs::routes())
+    routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         // One layer for all that every request needs: each layer costs a request several allocations.
@@ -183,9 +177,9 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         .with_state(api)
 }
 
-async fn unknown_path(request: Request) -> Error {
+async fn unknown_path(State(api): State<Api>, request: Request) -> Error {
     let path = shorten(request.uri().path());
-    let detail = match paths::meant(request.uri().path()) {
+    let detail = match paths::meant(request.uri().path(), api.rules.paths()) {
         Some(meant) => format!("there is no `{path}`; did you mean `{meant}`?"),
         None => format!("there is no `{path}`; /openapi.json lists what there is"),
     };

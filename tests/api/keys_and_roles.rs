@@ -158,7 +158,7 @@ async fn a_service_is_open_until_its_first_key_which_must_be_of_an_admin() {
 
 /// Every call of the description: its id, its method and its path.
 pub(super) fn calls() -> Vec<(String, Method, String)> {
-    let text = tickwheel::http::handlers::docs::document();
+    let text = tickwheel::http::document();
     let document: Value = serde_json::from_str(&text).unwrap();
     let mut calls = Vec::new();
     for (path, item) in document["paths"].as_object().unwrap() {

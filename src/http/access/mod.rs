@@ -90,20 +90,20 @@ pub(super) async fn answer(
     let Some(route) = route else {
         return next.run(request).await;
     };
-    let rule = Rule::of(request.method(), &route);
+    let rule = api.rules.of(request.method(), &route);
     let given = given(request.method(), request.headers());
-    let caller = match identify(api, &rule, given).await {
+    let caller = match identify(api, rule, given).await {
         Ok(caller) => caller,
         Err(refused) => return challenge(refused, rule.action == "page"),
     };
     // Not audited: it had no effect, and rows of the audit would have no bound.
-    if let Err(refused) = take_rate(api, &rule, &caller) {
+    if let Err(refused) = take_rate(api, rule, &caller) {
         return refused.into_response();
     }
-    let allowed = allow(api, &rule, &caller, &mut request).await;
+    let allowed = allow(api, rule, &caller, &mut request).await;
     let is_audited = rule.effect == Effect::Audited;
     let may_be_refused = allowed.is_err() || caller.is_limited();
-    let entry = (is_audited || may_be_refused).then(|| Begun::of(&rule, &caller, &request));
+    let entry = (is_audited || may_be_refused).then(|| Begun::of(rule, &caller, &request));
     let Some(mut entry) = entry else {
         request.extensions_mut().insert(caller);
         return next.run(request).await;

@@ -36,7 +36,7 @@ impl Begun {
         let entry = Entry {
             key: key.map_or_else(String::new, |(id, _)| id.to_string()),
             who: cut(who),
-            action: rule.action.to_owned(),
+            action: rule.action.clone().into_owned(),
             target: cut(request.uri().path()),
             from: peer.map_or_else(String::new, |Peer(address)| address.to_string()),
             status: None,

@@ -1,6 +1,8 @@
-//! The table of rules says for each call of the API which right it needs, what it concerns, and whether it changes anything.
+//! The rules say for each call of the API which right it needs, what it concerns, and whether it changes anything.
 //!
-//! A route without a rule fails a test, and until then only an administrator may call it.
+//! The table of calls makes them ([`crate::http::routes`]). A call without a rule is for administrators.
+
+use std::{borrow::Cow, collections::HashMap};
 
 use axum::http::Method;
 
@@ -41,184 +43,76 @@ pub(in crate::http) enum Effect {
 }
 
 /// The rule of a call.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(in crate::http) struct Rule {
-    pub(in crate::http) method: &'static str,
-    pub(in crate::http) path: &'static str,
     /// The id of the operation in the description.
-    pub(in crate::http) action: &'static str,
+    pub(in crate::http) action: Cow<'static, str>,
     pub(in crate::http) need: Need,
     pub(in crate::http) scope: Scope,
     pub(in crate::http) effect: Effect,
 }
 
-/// The rule of a route without a rule.
-const STRICTEST: Rule = rule("*", "*", "unknown", Administer, Whole, AUDITED);
-
-const READS: Effect = Effect::Reads;
-const CHANGES: Effect = Effect::Changes;
-const AUDITED: Effect = Effect::Audited;
-
-const fn rule(
-    method: &'static str,
-    path: &'static str,
-    action: &'static str,
-    need: Need,
-    scope: Scope,
-    effect: Effect,
-) -> Rule {
-    Rule {
-        method,
-        path,
-        action,
-        need,
-        scope,
-        effect,
+impl Rule {
+    /// Tells whether the rate of a key never refuses it: an attempt must not be lost because its worker is busy.
+    pub(super) fn is_beyond_rates(&self) -> bool {
+        matches!(&*self.action, "heartbeat" | "settle")
     }
 }
 
-use Need::{Administer, Key, Look, Monitor, Nothing, Operate, Produce, Read, Work};
-use Scope::{Body, Callback, Filtered, Free, Job, Query, Schedule, Task, Whole};
+/// The rule of a call without a rule.
+static STRICTEST: Rule = Rule {
+    action: Cow::Borrowed("unknown"),
+    need: Need::Administer,
+    scope: Scope::Whole,
+    effect: Effect::Audited,
+};
 
-#[rustfmt::skip]
-pub(in crate::http) const RULES: &[Rule] = &[
-    rule("GET", "/livez", "livez", Nothing, Free, READS),
-    rule("GET", "/readyz", "readyz", Nothing, Free, READS),
-    rule("GET", "/startupz", "startupz", Nothing, Free, READS),
-    rule("GET", "/openapi.json", "openapi", Nothing, Free, READS),
-    rule("GET", "/docs", "docs", Nothing, Free, READS),
-    rule("GET", "/docs/", "docs", Nothing, Free, READS),
-    rule("GET", "/docs/{*rest}", "docs", Nothing, Free, READS),
-    rule("GET", "/problems/{code}", "problem", Nothing, Free, READS),
-    rule("GET", "/assets/page.css", "style", Nothing, Free, READS),
-    rule("GET", "/", "page", Look, Whole, READS),
-    rule("GET", "/metrics", "metrics", Monitor, Whole, READS),
-    rule("GET", "/v1/stats", "getStats", Look, Whole, READS),
-    rule("GET", "/v1/cluster", "getCluster", Look, Whole, READS),
-    rule("GET", "/v1/whoami", "whoAmI", Key, Free, READS),
-    rule("GET", "/v1/ids", "getIds", Key, Free, READS),
+/// The rules of all calls, by the path of their route and by their method.
+#[derive(Debug, Default)]
+pub(in crate::http) struct Rules(HashMap<String, Vec<(Method, Rule)>>);
 
-    rule("GET", "/v1/tasks", "listTasks", Read, Query, READS),
-    rule("POST", "/v1/tasks", "createTask", Produce, Body, CHANGES),
-    rule("POST", "/v1/tasks:batchCreate", "batchCreateTasks", Produce, Body, CHANGES),
-    rule("POST", "/v1/tasks:batchCancel", "batchCancelTasks", Produce, Body, CHANGES),
-    rule("POST", "/v1/tasks:cancel", "cancelTaskByKey", Produce, Body, CHANGES),
-    rule("POST", "/v1/tasks:reschedule", "rescheduleTaskByKey", Produce, Body, CHANGES),
-    rule("POST", "/v1/tasks:run", "runTaskByKey", Produce, Body, CHANGES),
-    rule("GET", "/v1/tasks/{id}", "getTask", Read, Task, READS),
-    rule("GET", "/v1/tasks/{id}/tree", "getTree", Read, Whole, READS),
-    rule("POST", "/v1/tasks/{id}/cancel", "cancelTask", Produce, Task, CHANGES),
-    rule("POST", "/v1/tasks/{id}/reschedule", "rescheduleTask", Produce, Task, CHANGES),
-    rule("POST", "/v1/tasks/{id}/run", "runTask", Produce, Task, CHANGES),
-    rule("POST", "/v1/tasks/{id}/retry-failed", "retryFailed", Produce, Whole, CHANGES),
-    rule("POST", "/v1/tasks/{id}/redeliver", "redeliverTask", Produce, Task, CHANGES),
-
-    rule("GET", "/v1/callbacks", "listCallbacks", Read, Filtered, READS),
-    rule("GET", "/v1/callbacks/{name}", "getCallback", Read, Callback, READS),
-    rule("PUT", "/v1/callbacks/{name}", "setCallback", Operate, Callback, AUDITED),
-    rule("DELETE", "/v1/callbacks/{name}", "deleteCallback", Operate, Callback, AUDITED),
-    rule("POST", "/v1/callbacks/{name}/gate", "setGate", Operate, Callback, AUDITED),
-
-    rule("GET", "/v1/dead-letters", "listDeadLetters", Look, Query, READS),
-    rule("GET", "/v1/dead-letters:groups", "groupDeadLetters", Look, Query, READS),
-    rule("POST", "/v1/dead-letters/redrive", "redriveDeadLetters", Operate, Body, AUDITED),
-    rule("DELETE", "/v1/dead-letters/{id}", "deleteDeadLetter", Operate, Task, AUDITED),
-
-    rule("POST", "/v1/jobs", "createJob", Operate, Body, AUDITED),
-    rule("GET", "/v1/jobs", "listJobs", Look, Whole, READS),
-    rule("GET", "/v1/jobs/{id}", "getJob", Look, Job, READS),
-    rule("POST", "/v1/jobs/{id}/pause", "pauseJob", Operate, Job, AUDITED),
-    rule("POST", "/v1/jobs/{id}/resume", "resumeJob", Operate, Job, AUDITED),
-    rule("POST", "/v1/jobs/{id}/cancel", "cancelJob", Operate, Job, AUDITED),
-
-    rule("GET", "/v1/schedules", "listSchedules", Look, Whole, READS),
-    rule("POST", "/v1/schedules:preview", "checkSchedule", Look, Free, READS),
-    rule("GET", "/v1/schedules:export", "exportSchedules", Look, Whole, READS),
-    rule("POST", "/v1/schedules:import", "importSchedules", Operate, Whole, AUDITED),
-    rule("GET", "/v1/schedules/{name}", "getSchedule", Look, Schedule, READS),
-    rule("PUT", "/v1/schedules/{name}", "setSchedule", Operate, Schedule, AUDITED),
-    rule("DELETE", "/v1/schedules/{name}", "deleteSchedule", Operate, Schedule, AUDITED),
-    rule("GET", "/v1/schedules/{name}/runs", "listScheduleRuns", Look, Schedule, READS),
-    rule("GET", "/v1/schedules/{name}/preview", "previewSchedule", Look, Schedule, READS),
-    rule("POST", "/v1/schedules/{name}/pause", "pauseSchedule", Operate, Schedule, AUDITED),
-    rule("POST", "/v1/schedules/{name}/resume", "resumeSchedule", Operate, Schedule, AUDITED),
-    rule("POST", "/v1/schedules/{name}/trigger", "triggerSchedule", Operate, Schedule, AUDITED),
-    rule("POST", "/v1/schedules/{name}/backfill", "backfillSchedule", Operate, Whole, AUDITED),
-
-    rule("POST", "/v1/worker/poll", "poll", Work, Body, CHANGES),
-    rule("POST", "/v1/worker/leave", "leave", Work, Filtered, CHANGES),
-    rule("POST", "/v1/worker/subscribe", "subscribe", Work, Body, CHANGES),
-    rule("POST", "/v1/worker/claim", "claim", Work, Body, CHANGES),
-    rule("POST", "/v1/worker/heartbeat", "heartbeat", Work, Body, CHANGES),
-    rule("POST", "/v1/worker/settle", "settle", Work, Body, CHANGES),
-
-    rule("POST", "/v1/api-keys", "createApiKey", Administer, Whole, AUDITED),
-    rule("GET", "/v1/api-keys", "listApiKeys", Administer, Whole, READS),
-    rule("DELETE", "/v1/api-keys/{id}", "revokeApiKey", Administer, Whole, AUDITED),
-    rule("POST", "/v1/configuration:export", "exportConfiguration", Administer, Whole, AUDITED),
-    rule("POST", "/v1/configuration:import", "importConfiguration", Administer, Whole, AUDITED),
-    rule("POST", "/v1/backup", "createBackup", Administer, Whole, AUDITED),
-    rule("GET", "/v1/audit", "listAudit", Administer, Whole, READS),
-];
-
-impl Rule {
-    /// Returns the rule of a call that the router has a route for.
-    pub(super) fn of(method: &Method, path: &str) -> Self {
-        let method = if method == Method::HEAD {
-            "GET"
-        } else {
-            method.as_str()
-        };
-        let fits = |rule: &&Self| rule.path == path && rule.method == method;
-        *RULES.iter().find(fits).unwrap_or(&STRICTEST)
+impl Rules {
+    pub(in crate::http) fn add(&mut self, method: Method, path: &str, rule: Rule) {
+        self.0
+            .entry(path.to_owned())
+            .or_default()
+            .push((method, rule));
     }
 
-    /// Tells whether the rate of a key never refuses it: an attempt must not be lost because its worker is busy.
-    pub(super) fn is_beyond_rates(&self) -> bool {
-        matches!(self.action, "heartbeat" | "settle")
+    /// Returns the rule of a call that the router has a route for.
+    pub(in crate::http) fn of(&self, method: &Method, path: &str) -> &Rule {
+        let method = if method == Method::HEAD {
+            &Method::GET
+        } else {
+            method
+        };
+        let of_path = self.0.get(path).into_iter().flatten();
+        let mut fitting = of_path.filter(|(of, _)| of == method);
+        fitting.next().map_or(&STRICTEST, |(_, rule)| rule)
+    }
+
+    /// Returns the paths of all routes.
+    pub(in crate::http) fn paths(&self) -> impl Iterator<Item = &str> {
+        self.0.keys().map(String::as_str)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeSet;
-
     use super::*;
 
     #[test]
-    fn each_call_of_the_description_has_a_rule_of_its_name() {
-        let text = crate::http::handlers::docs::document();
-        let document: serde_json::Value = serde_json::from_str(&text).unwrap();
-        let mut described = BTreeSet::new();
-        for (path, item) in document["paths"].as_object().unwrap() {
-            for (method, call) in item.as_object().unwrap() {
-                let method = method.to_uppercase();
-                let rule = Rule::of(&method.parse().unwrap(), path);
-                assert_ne!(rule, STRICTEST, "{method} {path} has no rule");
-                assert_eq!(call["operationId"], rule.action, "{method} {path}");
-                described.insert((method, path.clone()));
-            }
-        }
-        for rule in RULES.iter().filter(|rule| rule.path.starts_with("/v1/")) {
-            let call = (rule.method.to_owned(), rule.path.to_owned());
-            assert!(described.contains(&call), "{call:?} is not described");
-        }
-    }
-
-    #[test]
-    fn a_route_without_a_rule_is_for_administrators() {
-        assert_eq!(Rule::of(&Method::GET, "/v1/else"), STRICTEST);
-        assert_eq!(Rule::of(&Method::PUT, "/v1/tasks"), STRICTEST);
-        assert_eq!(Rule::of(&Method::HEAD, "/v1/tasks").action, "listTasks");
-    }
-
-    #[test]
-    fn calls_that_change_something_are_no_reads() {
-        for rule in RULES {
-            let is_read = rule.method == "GET" || rule.action == "checkSchedule";
-            assert_eq!(rule.effect == Effect::Reads, is_read, "{rule:?}");
-            let weak = matches!(rule.need, Nothing | Key | Read | Look | Monitor);
-            assert!(is_read || !weak, "{rule:?}");
-        }
+    fn a_call_without_a_rule_is_for_administrators() {
+        let mut rules = Rules::default();
+        let rule = Rule {
+            action: "listTasks".into(),
+            need: Need::Read,
+            scope: Scope::Query,
+            effect: Effect::Reads,
+        };
+        rules.add(Method::GET, "/v1/tasks", rule.clone());
+        assert_eq!(rules.of(&Method::GET, "/v1/else"), &STRICTEST);
+        assert_eq!(rules.of(&Method::PUT, "/v1/tasks"), &STRICTEST);
+        assert_eq!(rules.of(&Method::HEAD, "/v1/tasks"), &rule);
     }
 }

@@ -1,11 +1,9 @@
 //! The key handlers make, list and revoke API keys for administrators, show the audit, and tell callers who they are.
 
 use axum::{
-    Router,
     extract::{Path, Query, Request, State, rejection::PathRejection},
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::{delete, get},
 };
 
 use super::list::page_size;
@@ -42,14 +40,6 @@ use crate::{
         time::Millis,
     },
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/api-keys", get(list).post(create))
-        .route("/v1/api-keys/{id}", delete(revoke))
-        .route("/v1/whoami", get(whoami))
-        .route("/v1/audit", get(audit))
-}
 
 /// Makes a key. The answer is the only place where it can be read. It works on every node two seconds after the answer.
 ///

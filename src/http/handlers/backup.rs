@@ -7,12 +7,10 @@
 use std::{io, sync::Arc, time::Duration};
 
 use axum::{
-    Router,
     body::{Body, Bytes},
     extract::{Request, State},
     http::header,
     response::{IntoResponse, Response},
-    routing::post,
 };
 use futures_util::{Stream, stream};
 use tokio::sync::{
@@ -36,10 +34,6 @@ const PIECES_WAITING: usize = 2;
 
 /// When a client that met another copy may ask again.
 const AGAIN: Duration = Duration::from_secs(10);
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new().route("/v1/backup", post(create))
-}
 
 /// Sends a copy of the embedded store as it is now. It holds every payload and every hash of an API key: keep it as safe as the
 /// store. `tickwheel backup check` tells whether it is whole.

@@ -1,10 +1,8 @@
 //! The key handlers read, cancel and move tasks for clients that know a task by its callback and its key.
 
 use axum::{
-    Router,
     extract::{Request, State},
     response::Response,
-    routing::post,
 };
 use serde::de::DeserializeOwned;
 
@@ -26,13 +24,6 @@ use crate::{
     limits::REQUEST_BYTES_MAX,
     model::ids::TaskId,
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/tasks:cancel", post(cancel))
-        .route("/v1/tasks:reschedule", post(reschedule))
-        .route("/v1/tasks:run", post(run))
-}
 
 /// Cancels the task that a key names.
 #[utoipa::path(post, path = "/v1/tasks:cancel", tag = "tasks", operation_id = "cancelTaskByKey",

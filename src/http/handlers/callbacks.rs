@@ -4,11 +4,9 @@
 //! replace its configuration whatever else has happened. For the same reason a read answers no 304.
 
 use axum::{
-    Router,
     extract::{Path, Query, Request, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
@@ -44,13 +42,6 @@ use crate::{
         topic_names::TOPIC_PREFIX,
     },
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/callbacks", get(list))
-        .route("/v1/callbacks/{name}", get(read).put(set).delete(remove))
-        .route("/v1/callbacks/{name}/gate", post(set_gate))
-}
 
 /// Reads a callback: its configuration, its gates, and what is going on as far as this node knows.
 ///

@@ -8,11 +8,9 @@
 use std::collections::BTreeSet;
 
 use axum::{
-    Router,
     extract::{Request, State},
     http::header,
     response::{IntoResponse, Response},
-    routing::post,
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use futures_util::{StreamExt as _, stream};
@@ -53,12 +51,6 @@ use crate::{
 
 /// Callbacks of an import that are set at once: each is a conditional write.
 const IMPORTS_IN_FLIGHT: usize = 8;
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/configuration:export", post(export))
-        .route("/v1/configuration:import", post(import))
-}
 
 /// The place where a page begins.
 #[derive(Debug, PartialEq, Eq)]

@@ -2,11 +2,9 @@
 //! them.
 
 use axum::{
-    Router,
     extract::{Path, Query, Request, State, rejection::PathRejection},
     http::{StatusCode, Uri},
     response::Response,
-    routing::{delete as remove, get, post},
 };
 use serde::Deserialize;
 
@@ -49,14 +47,6 @@ use crate::{
         ids::{NotATaskId, TaskId},
     },
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/dead-letters", get(list))
-        .route("/v1/dead-letters:groups", get(groups))
-        .route("/v1/dead-letters/redrive", post(redrive))
-        .route("/v1/dead-letters/{id}", remove(delete))
-}
 
 /// Lists dead tasks, newest first, page by page.
 ///

@@ -1,7 +1,7 @@
 //! These handlers serve the description of the API to clients: `/openapi.json`, a page to try it at `/docs`,
 //! and a page for each kind of problem.
 //!
-//! The description is generated from the handlers and the wire types, and brought into a shape that generators of
+//! The description is generated from the table of calls and the wire types, and brought into a shape that generators of
 //! clients read. Its examples lie in `schemas/examples.json`. A copy of the whole is checked in as
 //! `schemas/openapi.json`, and a test fails when the two differ. To write it anew:
 //! `TICKWHEEL_UPDATE_GOLDEN=1 cargo test --lib openapi`.
@@ -21,15 +21,14 @@ use axum::{
 };
 use utoipa::{
     Modify, OpenApi,
-    openapi::security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    openapi::{
+        OpenApi as Description,
+        security::{HttpAuthScheme, HttpBuilder, SecurityScheme},
+    },
 };
 use utoipa_swagger_ui::{Config, SwaggerUi};
 
 use self::{examples::Examples, shape::Readable};
-use super::{
-    api_keys, backup, by_key, callbacks, configuration, dead_letters, health, ids, jobs, list,
-    metrics, poll, schedule_preview, schedule_transfer, schedules, stats, tasks, trees, worker,
-};
 use crate::http::{
     Api,
     error::{Code, Error},
@@ -43,74 +42,8 @@ use crate::http::{
         license(name = "Apache-2.0", identifier = "Apache-2.0"),
         contact()
     ),
-    modifiers(&ApiKeys, &Readable, &Examples),
     // A service without any key is open.
     security(("api_key" = []), ()),
-    paths(
-        list::list,
-        ids::read,
-        tasks::create,
-        tasks::batch_create,
-        tasks::read,
-        tasks::cancel,
-        trees::read,
-        trees::retry_failed,
-        tasks::batch_cancel,
-        tasks::reschedule,
-        tasks::run,
-        tasks::redeliver,
-        dead_letters::list,
-        dead_letters::groups,
-        dead_letters::redrive,
-        dead_letters::delete,
-        by_key::cancel,
-        by_key::reschedule,
-        by_key::run,
-        callbacks::list,
-        callbacks::read,
-        callbacks::set,
-        callbacks::remove,
-        callbacks::set_gate,
-        configuration::export,
-        configuration::import,
-        api_keys::create,
-        api_keys::list,
-        api_keys::revoke,
-        api_keys::whoami,
-        api_keys::audit,
-        jobs::create,
-        jobs::list,
-        jobs::read,
-        jobs::pause,
-        jobs::resume,
-        jobs::cancel,
-        schedules::list,
-        schedule_preview::preview_of,
-        schedules::read,
-        schedules::set,
-        schedules::remove,
-        schedules::runs,
-        schedule_preview::preview,
-        schedules::pause,
-        schedules::resume,
-        schedules::trigger,
-        schedules::backfill,
-        schedule_transfer::export,
-        schedule_transfer::import,
-        poll::poll,
-        poll::leave,
-        worker::subscribe,
-        worker::claim,
-        worker::heartbeat,
-        worker::settle,
-        stats::read,
-        stats::cluster,
-        backup::create,
-        health::livez,
-        health::readyz,
-        health::startupz,
-        metrics::metrics,
-    ),
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "dead letters", description = "Look at, redrive and delete dead tasks"),
@@ -123,13 +56,13 @@ use crate::http::{
         (name = "health", description = "For orchestrators and monitoring"),
     )
 )]
-struct Description;
+struct Frame;
 
 /// Adds the keys of the API to the description.
 struct ApiKeys;
 
 impl Modify for ApiKeys {
-    fn modify(&self, description: &mut utoipa::openapi::OpenApi) {
+    fn modify(&self, description: &mut Description) {
         let about = "An API key, as `POST /v1/api-keys` shows it once. A service without any key asks for none.";
         let scheme = HttpBuilder::new()
             .scheme(HttpAuthScheme::Bearer)
@@ -141,10 +74,18 @@ impl Modify for ApiKeys {
     }
 }
 
-/// Returns the OpenAPI 3.1 description of the service, as pretty JSON with a line end.
-#[must_use]
-pub fn document() -> String {
-    let mut text = Description::openapi().to_pretty_json().unwrap_or_default();
+/// Returns the description without its calls.
+pub(in crate::http) fn frame() -> Description {
+    Frame::openapi()
+}
+
+/// Returns a description in the shape that generators read, with its examples: pretty JSON with a line end.
+pub(in crate::http) fn text(mut description: Description) -> String {
+    let modifiers: [&dyn Modify; 3] = [&ApiKeys, &Readable, &Examples];
+    for modifier in modifiers {
+        modifier.modify(&mut description);
+    }
+    let mut text = description.to_pretty_json().unwrap_or_default();
     text.push('\n');
     text
 }
@@ -156,14 +97,14 @@ const POLICY: HeaderValue = HeaderValue::from_static(
      connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 );
 
-pub(in crate::http) fn routes() -> Router<Api> {
+/// Returns the routes of the description and of the page to try it.
+pub(in crate::http) fn pages(text: String) -> Router<Api> {
     let page = SwaggerUi::new("/docs").config(Config::from("/openapi.json"));
     let protected = middleware::map_response(async |mut response: Response| {
         let headers = response.headers_mut();
         headers.insert(header::CONTENT_SECURITY_POLICY, POLICY);
         response
     });
-    let text = document();
     Router::new()
         .merge(Router::from(page).layer(protected))
         .route(
@@ -173,11 +114,10 @@ pub(in crate::http) fn routes() -> Router<Api> {
                 async { ([(header::CONTENT_TYPE, "application/json")], text) }
             }),
         )
-        .route("/problems/{code}", get(problem))
 }
 
 /// Explains a kind of problem. The `type` of a problem document points here.
-async fn problem(Path(name): Path<String>) -> Response {
+pub(in crate::http) async fn problem(Path(name): Path<String>) -> Response {
     let Some(code) = Code::ALL.into_iter().find(|code| code.name() == name) else {
         return Error::new(Code::NotFound, "there is no problem of this name").into_response();
     };

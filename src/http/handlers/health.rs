@@ -5,23 +5,14 @@
 //! away.
 
 use axum::{
-    Router,
     extract::State,
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::get,
 };
 use serde::{Deserialize, Serialize};
 use utoipa::ToSchema;
 
 use crate::http::Api;
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/livez", get(livez))
-        .route("/readyz", get(readyz))
-        .route("/startupz", get(startupz))
-}
 
 /// Whether the node can do its work, condition by condition.
 #[derive(Debug, Clone, Serialize, Deserialize, ToSchema)]

@@ -1,15 +1,11 @@
 //! The ids handler tells clients what they need to make the ids of their tasks. It reads nothing from the store.
 
-use axum::{Router, extract::State, response::Response, routing::get};
+use axum::{extract::State, response::Response};
 
 use crate::{
     api::{ids::IdsResponse, problem::Problem},
     http::{Api, answer::json},
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new().route("/v1/ids", get(read))
-}
 
 /// Shows what a client needs to make the id of a task, so that it can repeat a registration.
 #[utoipa::path(get, path = "/v1/ids", tag = "tasks", operation_id = "getIds",

@@ -1,11 +1,9 @@
 //! The job handlers register bulk work over a filter at `/v1/jobs` for clients, show its progress, and pause, resume and end it.
 
 use axum::{
-    Router,
     extract::{Path, Query, Request, State, rejection::PathRejection},
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
@@ -41,15 +39,6 @@ use crate::{
     },
     model::job::Job,
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/jobs", get(list).post(create))
-        .route("/v1/jobs/{id}", get(read))
-        .route("/v1/jobs/{id}/pause", post(pause))
-        .route("/v1/jobs/{id}/resume", post(resume))
-        .route("/v1/jobs/{id}/cancel", post(cancel))
-}
 
 /// Registers bulk work over a filter: the tasks of the filter are cancelled, redriven, moved or deleted, page by page.
 ///

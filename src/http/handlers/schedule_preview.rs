@@ -1,11 +1,9 @@
 //! The preview handlers show the times of schedules for clients, also of those that are not stored.
 
 use axum::{
-    Router,
     extract::{Path, Request, State, rejection::PathRejection},
     http::Uri,
     response::Response,
-    routing::{get, post},
 };
 
 use super::{
@@ -27,12 +25,6 @@ use crate::{
     limits::REQUEST_BYTES_MAX,
     model::{schedule::life::Schedule, time::Millis},
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/schedules:preview", post(preview_of))
-        .route("/v1/schedules/{name}/preview", get(preview))
-}
 
 /// Shows the times of a schedule in words, in its zone and in UTC. It need not be live.
 #[utoipa::path(get, path = "/v1/schedules/{name}/preview", tag = "schedules", operation_id = "previewSchedule",

@@ -5,11 +5,9 @@
 //! has set some of its schedules; sent again, it changes nothing about those.
 
 use axum::{
-    Router,
     extract::{Request, State},
     http::Uri,
     response::Response,
-    routing::{get, post},
 };
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
@@ -37,12 +35,6 @@ use crate::{
 
 /// Schedules of an import that are set at once: each is a conditional write.
 const IMPORTS_IN_FLIGHT: usize = 8;
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/schedules:export", get(export))
-        .route("/v1/schedules:import", post(import))
-}
 
 /// Hands out schedules by name, as they were set. The number of their runs, and their state beside a pause, are left out.
 #[utoipa::path(get, path = "/v1/schedules:export", tag = "schedules", operation_id = "exportSchedules",

@@ -4,11 +4,9 @@
 //! runs have started since.
 
 use axum::{
-    Router,
     extract::{Path, Request, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 use serde::Serialize;
@@ -49,17 +47,6 @@ use crate::{
         topic_names::TOPIC_PREFIX,
     },
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/schedules", get(list))
-        .route("/v1/schedules/{name}", get(read).put(set).delete(remove))
-        .route("/v1/schedules/{name}/runs", get(runs))
-        .route("/v1/schedules/{name}/pause", post(pause))
-        .route("/v1/schedules/{name}/resume", post(resume))
-        .route("/v1/schedules/{name}/trigger", post(trigger))
-        .route("/v1/schedules/{name}/backfill", post(backfill))
-}
 
 /// Reads a schedule: what was set, where it stands, its times in words and its next times.
 #[utoipa::path(get, path = "/v1/schedules/{name}", tag = "schedules", operation_id = "getSchedule",

@@ -1,17 +1,11 @@
 //! The statistics handlers serve `/v1/stats` and `/v1/cluster` to dashboards and scripts.
 
-use axum::{Router, extract::State, response::Response, routing::get};
+use axum::{extract::State, response::Response};
 
 use crate::{
     api::stats::{ClusterResponse, StatsResponse},
     http::{Api, answer::json, convert::stats_view, error::Error},
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/stats", get(read))
-        .route("/v1/cluster", get(cluster))
-}
 
 /// Shows how many tasks are pending, by horizon, and the work of the node that was asked in the last minute.
 #[utoipa::path(get, path = "/v1/stats", tag = "cluster", operation_id = "getStats",

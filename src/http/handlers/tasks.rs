@@ -3,17 +3,14 @@
 use std::time::Duration;
 
 use axum::{
-    Router,
     extract::{Path, Query, Request, State, rejection::PathRejection},
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
-    routing::{get, post},
 };
 use serde::{Deserialize, Serialize};
 
 use super::{
     batch::Batch,
-    list,
     query::{path_id, refuse_query, task_id, unquoted},
     registered::{self, Written},
     trees,
@@ -58,21 +55,6 @@ use crate::{
     limits::{BATCH_REQUEST_BYTES_MAX, CONTENT_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
     model::{ids::TaskId, topic_names::TOPIC_PREFIX},
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    // Verbs are paths of their own: axum's router refuses `{id}:cancel`.
-    Router::new()
-        .route("/v1/tasks", get(list::list).post(create))
-        .route("/v1/tasks:batchCreate", post(batch_create))
-        .route("/v1/tasks:batchCancel", post(batch_cancel))
-        .route("/v1/tasks/{id}", get(read))
-        .route("/v1/tasks/{id}/cancel", post(cancel))
-        .route("/v1/tasks/{id}/tree", get(trees::read))
-        .route("/v1/tasks/{id}/reschedule", post(reschedule))
-        .route("/v1/tasks/{id}/run", post(run))
-        .route("/v1/tasks/{id}/redeliver", post(redeliver))
-        .route("/v1/tasks/{id}/retry-failed", post(trees::retry_failed))
-}
 
 /// Registers a task. Once the call is answered, the task is durable and will start.
 #[utoipa::path(post, path = "/v1/tasks", tag = "tasks", operation_id = "createTask",
@@ -128,7 +110,7 @@ pub(in crate::http) async fn create(
     responses(
         (status = 200, description = "One result per task, in order; `store_full` and `registration_unknown` are errors of items", body = BatchCreateResponse),
         (status = "default", description = "Nothing registered", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn batch_create(
+pub(in crate::http) async fn batch_create(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {
@@ -279,7 +261,7 @@ pub(super) fn cancelled((outcome, task): (CancelOutcome, TaskView)) -> Result<Re
     responses(
         (status = 200, description = "One result per id, in order", body = BatchCancelResponse),
         (status = "default", description = "Nothing cancelled", body = Problem, content_type = "application/problem+json")))]
-pub(super) async fn batch_cancel(
+pub(in crate::http) async fn batch_cancel(
     State(api): State<Api>,
     request: Request,
 ) -> Result<Response, Error> {

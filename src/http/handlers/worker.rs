@@ -3,15 +3,13 @@
 use std::collections::BTreeMap;
 
 use axum::{
-    Router,
     extract::{Request, State},
     response::Response,
-    routing::post,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{batch::Batch, poll};
+use super::batch::Batch;
 use crate::{
     api::{
         problem::Problem,
@@ -37,16 +35,6 @@ use crate::{
     },
     queue::message::group,
 };
-
-pub(in crate::http) fn routes() -> Router<Api> {
-    Router::new()
-        .route("/v1/worker/poll", post(poll::poll))
-        .route("/v1/worker/leave", post(poll::leave))
-        .route("/v1/worker/subscribe", post(subscribe))
-        .route("/v1/worker/claim", post(claim))
-        .route("/v1/worker/heartbeat", post(heartbeat))
-        .route("/v1/worker/settle", post(settle))
-}
 
 /// Makes sure that the topics of some callbacks exist, and says where their tasks arrive.
 #[utoipa::path(post, path = "/v1/worker/subscribe", tag = "worker", operation_id = "subscribe",

@@ -8,11 +8,9 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::{
-    Router,
     extract::State,
     http::{HeaderMap, StatusCode, Uri, header, uri::Authority},
     response::{IntoResponse, Response},
-    routing::get,
 };
 
 use super::{Api, error::Error};
@@ -41,16 +39,10 @@ const WAITING_SHOWN: usize = 10;
 /// seconds of the last.
 const ALARMING: Duration = Duration::from_secs(10);
 
-pub(super) fn routes() -> Router<Api> {
-    let style = || async {
-        (
-            [(header::CONTENT_TYPE, "text/css")],
-            include_str!("page.css"),
-        )
-    };
-    Router::new()
-        .route("/", get(page))
-        .route("/assets/page.css", get(style))
+/// Answers the style sheet of the page.
+pub(super) async fn style() -> Response {
+    let media = [(header::CONTENT_TYPE, "text/css")];
+    (media, include_str!("page.css")).into_response()
 }
 
 #[derive(Template)]
@@ -116,7 +108,7 @@ struct WheelLine {
 }
 
 /// Shows the state of the service.
-async fn page(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Response {
+pub(super) async fn page(State(api): State<Api>, uri: Uri, headers: HeaderMap) -> Response {
     let problems = api.service.readiness().into_iter().filter_map(|check| {
         let problem = check.problem?;
         Some(format!("{}: {problem}", check.name))

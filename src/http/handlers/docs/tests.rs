@@ -3,7 +3,8 @@
 
 use serde_json::Value;
 
-use super::{document, examples};
+use super::examples;
+use crate::http::document;
 
 #[test]
 fn openapi_document_is_the_one_checked_in() {
