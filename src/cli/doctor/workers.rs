@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::finding::{Finding, bad, good};
 use crate::{
     cli::{Failure, reach},
-    client::StatsResponse,
+    client::{StatsResponse, UnclaimedCallback},
     config::Settings,
     limits::UNCLAIMED_WARN,
 };
@@ -26,35 +26,68 @@ pub(super) async fn look(settings: &Settings) -> Result<Option<Finding>, Failure
     Ok(client.stats().await.ok().map(|stats| finding(&stats)))
 }
 
+/// Judges by how long the oldest due task of each callback has waited, whoever polls. The last poll says which remedy helps.
 fn finding(stats: &StatsResponse) -> Finding {
     let warn = u64::try_from(UNCLAIMED_WARN.as_millis()).unwrap_or(u64::MAX);
     let unclaimed = &stats.unclaimed;
-    let starving = unclaimed.callbacks.iter().filter(|waiting| {
-        waiting.oldest_age_ms >= warn && waiting.last_poll_ms.is_none_or(|ago| ago >= warn)
-    });
-    let starving: Vec<String> = starving
-        .take(NAMED_MAX)
-        .map(|waiting| {
-            let (callback, tasks) = (&waiting.callback, waiting.tasks);
-            let oldest = waiting.oldest_age_ms / 1000;
-            format!("{tasks} of `{callback}`, the oldest due for {oldest} s")
-        })
-        .collect();
+    let aged = unclaimed.callbacks.iter();
+    let aged = aged.filter(|waiting| waiting.oldest_age_ms >= warn);
+    let is_polled =
+        |waiting: &&UnclaimedCallback| waiting.last_poll_ms.is_some_and(|ago| ago < warn);
+    let (slow, starving): (Vec<_>, Vec<_>) = aged.partition(is_polled);
+    let mut problems = Vec::new();
+    if !starving.is_empty() {
+        problems.push(format!(
+            "no worker has polled for a minute, and due tasks wait: {}: start workers, or correct the name of the callback \
+             in them",
+            named(&starving)
+        ));
+    }
+    if !slow.is_empty() {
+        problems.push(format!(
+            "workers poll, and due tasks wait for a minute and more: {}: add workers, or let each run more at a time; \
+             `tickwheel callback get` shows what they have in hand",
+            named(&slow)
+        ));
+    }
+    if !problems.is_empty() {
+        return bad(ABOUT, problems.join("; "));
+    }
+    let listed: u64 = unclaimed
+        .callbacks
+        .iter()
+        .map(|waiting| waiting.tasks)
+        .sum();
     let tasks = unclaimed.tasks;
-    match (starving.first(), tasks) {
-        (Some(_), _) => bad(
+    match tasks {
+        0 => good(ABOUT, "no due task waits for one"),
+        _ if listed < tasks => good(
             ABOUT,
             format!(
-                "no worker has polled for a minute, and due tasks wait: {}: is the worker running, is the callback's name right?",
-                starving.join("; ")
+                "{tasks} due tasks wait for one; of the {} callbacks with most of them, none for a minute",
+                unclaimed.callbacks.len()
             ),
         ),
-        (None, 0) => good(ABOUT, "no due task waits for one"),
-        (None, _) => good(
+        _ => good(
             ABOUT,
-            format!("{tasks} due tasks wait for one, none for long"),
+            format!("{tasks} due tasks wait for one, none for a minute"),
         ),
     }
+}
+
+/// Returns the callbacks whose tasks wait, the first of them by name.
+fn named(waiting: &[&UnclaimedCallback]) -> String {
+    let name = |waiting: &&UnclaimedCallback| {
+        let (callback, tasks) = (&waiting.callback, waiting.tasks);
+        let oldest = waiting.oldest_age_ms / 1000;
+        format!("{tasks} of `{callback}`, the oldest due for {oldest} s")
+    };
+    let mut names: Vec<String> = waiting.iter().take(NAMED_MAX).map(name).collect();
+    match waiting.len().saturating_sub(NAMED_MAX) {
+        0 => {}
+        more => names.push(format!("those of {more} more callbacks")),
+    }
+    names.join("; ")
 }
 
 #[cfg(test)]
@@ -70,20 +103,66 @@ mod tests {
         serde_json::from_str(&text).unwrap()
     }
 
+    fn waiting(callback: &str, age_ms: u64, last_poll_ms: Option<u64>) -> String {
+        let polled =
+            last_poll_ms.map_or_else(String::new, |ago| format!(r#", "last_poll_ms": {ago}"#));
+        format!(
+            r#"{{"callback": "{callback}", "tasks": 40, "oldest_due_time": "2027-01-15T07:00:00Z", "oldest_age_ms": {age_ms}{polled}}}"#
+        )
+    }
+
+    fn found(age_ms: u64, last_poll_ms: Option<u64>) -> Result<String, String> {
+        finding(&stats(&waiting("x", age_ms, last_poll_ms))).result
+    }
+
     #[test]
     fn tasks_that_nobody_polls_for_are_a_problem() {
-        let waiting = |age: u64, polled: &str| {
-            format!(
-                r#"{{"callback": "x", "tasks": 40, "oldest_due_time": "2027-01-15T07:00:00Z", "oldest_age_ms": {age}{polled}}}"#
-            )
-        };
-        let problem = finding(&stats(&waiting(75_000, ""))).result.unwrap_err();
+        for polled in [None, Some(60_000), Some(590_000)] {
+            let problem = found(75_000, polled).unwrap_err();
+            assert!(
+                problem.starts_with("no worker has polled for a minute")
+                    && problem.contains("40 of `x`, the oldest due for 75 s: start workers"),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn tasks_that_wait_for_slow_workers_are_another_problem() {
+        for polled in [Some(0), Some(59_999)] {
+            let problem = found(340_000, polled).unwrap_err();
+            assert!(
+                problem.starts_with("workers poll")
+                    && problem.contains("40 of `x`, the oldest due for 340 s: add workers"),
+                "{problem}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_task_that_is_due_for_less_than_a_minute_is_no_problem_whoever_polls() {
+        for polled in [None, Some(900), Some(75_000)] {
+            let good = found(59_999, polled).unwrap();
+            assert_eq!(good, "40 due tasks wait for one, none for a minute");
+            found(60_000, polled).unwrap_err();
+        }
+    }
+
+    #[test]
+    fn both_problems_are_told_and_callbacks_beyond_the_first_are_counted() {
+        let mut lines = vec![waiting("slow", 60_000, Some(0))];
+        lines.extend((0..7).map(|number| waiting(&format!("c{number}"), 60_000, None)));
+        let problem = finding(&stats(&lines.join(","))).result.unwrap_err();
         assert!(
-            problem.contains("40 of `x`, the oldest due for 75 s"),
+            problem.contains("`c4`") && !problem.contains("`c5`"),
             "{problem}"
         );
-        let polled = r#", "last_poll_ms": 900"#;
-        assert!(finding(&stats(&waiting(75_000, polled))).result.is_ok());
-        assert!(finding(&stats(&waiting(5000, ""))).result.is_ok());
+        assert!(problem.contains("those of 2 more callbacks") && problem.contains("`slow`"));
+    }
+
+    #[test]
+    fn callbacks_that_are_not_listed_are_not_judged() {
+        let good = finding(&stats("")).result.unwrap();
+        assert!(good.contains("of the 0 callbacks with most"), "{good}");
     }
 }
