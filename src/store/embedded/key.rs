@@ -43,6 +43,8 @@ pub mod family {
     pub const HEARTBEAT: u8 = 3;
     /// Rows that were set aside.
     pub const PARKED: u8 = 4;
+    /// The row that holds the shape of the wheels.
+    pub const SHAPE: u8 = 5;
 }
 
 /// Returns a number as bytes that sort as the number does.
@@ -180,6 +182,12 @@ pub fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
         code: KeyCode(i32::from_be_bytes(*code) ^ i32::MIN),
     };
     Some((key, !unsortable(*written)))
+}
+
+/// Returns the key of the row that holds the shape.
+#[must_use]
+pub(super) fn shape() -> Slice {
+    Slice::from([family::SHAPE])
 }
 
 /// Returns the key of a wheel's clock.

@@ -58,6 +58,7 @@ mod reading;
 pub mod record_bytes;
 mod records;
 mod sealed;
+mod shape;
 mod shared;
 mod stalls;
 mod sweep;
@@ -196,6 +197,7 @@ impl Store {
         }
         let open = disk::database::open(&path, &shape)?;
         refuse_if_larger(&open, &shape, &path)?;
+        shape::check(&open, &shape, &format!("FORMAT beside {}", path.display()))?;
         if let Some(format) = format {
             directory.raise(format, &shape)?;
         } else {
@@ -294,7 +296,7 @@ fn refuse_if_larger(open: &Open, shape: &Shape, path: &Path) -> Result<(), Error
     })
 }
 
-/// Gives every wheel without a clock one that begins now.
+/// Gives every wheel without a clock one that begins now, and a database without its shape a row of it.
 fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error> {
     let first = value::clock(&ClockRow::first(shape, time.now()));
     let mut group = Group::new(open, time.now());
@@ -303,6 +305,7 @@ fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error
             group.insert(Space::Clock, key::clock(wheel), first.clone());
         }
     }
+    shape::keep(open, shape, &mut group)?;
     group.commit(true)
 }
 

@@ -16,11 +16,12 @@ use crate::store::{
     Error,
     embedded::{
         disk::{
-            database::{self, Open},
+            database::{self, Open, Space},
             directory::Directory,
             sync::sync_directory,
         },
         faults::{fault, refused},
+        key, shape,
     },
 };
 
@@ -112,7 +113,13 @@ fn read(
     let head = backup.head();
     loop {
         match backup.read()? {
-            Part::Rows(rows) => take(&head, &rows)?,
+            Part::Rows(rows) => {
+                let of_shape = |row: &&Row| row.space == Space::Clock && *row.key == *key::shape();
+                if let Some(row) = rows.iter().find(of_shape) {
+                    shape::compare(&row.value, &head.shape, "the head of the backup")?;
+                }
+                take(&head, &rows)?;
+            }
             Part::End(End { counts, .. }) => return Ok(Restored { head, counts }),
         }
     }

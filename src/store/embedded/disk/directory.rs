@@ -158,10 +158,10 @@ impl Directory {
 
     /// Declares the directory set up.
     pub(in crate::store::embedded) fn set_up(&self, shape: &Shape) -> Result<(), Error> {
-        let mut text = format!("tickwheel data directory\nformat={FORMAT}\n");
-        for (name, value) in shape_of(shape) {
-            text.push_str(&format!("{name}={value}\n"));
-        }
+        let text = format!(
+            "tickwheel data directory\nformat={FORMAT}\n{}",
+            lines_of(shape)
+        );
         let text = sealed(text);
         let (file, new) = (self.path.join("FORMAT"), self.path.join("FORMAT.new"));
         let write = || {
@@ -357,6 +357,12 @@ fn shape_of(shape: &Shape) -> [(&'static str, String); 3] {
         ("tick_ms", shape.tick().duration().as_millis().to_string()),
         ("slots", shape.slots().to_string()),
     ]
+}
+
+/// Returns the lines that say the shape.
+pub(in crate::store::embedded) fn lines_of(shape: &Shape) -> String {
+    let line = |(name, value)| format!("{name}={value}\n");
+    shape_of(shape).map(line).concat()
 }
 
 #[cfg(test)]
