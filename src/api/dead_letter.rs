@@ -29,7 +29,8 @@ pub struct DeadLetter {
     pub id: String,
     /// Its callback.
     pub callback: String,
-    /// The class of its last error: the first line, with a `#` for each number. Send it as `error` to find its like.
+    /// The class of its last error: the first line, with a `#` for each number; host and status of a request
+    /// over HTTP stay. Send it as `error` to find its like.
     pub error: String,
     /// Claims, those before earlier redrives included.
     pub attempt: u32,

@@ -7,15 +7,13 @@
 use std::time::Duration;
 
 use super::{
+    error_class::error_class,
     row::{State, TaskRow},
     time::Millis,
 };
 
 /// A dead task can be read and redriven at least this long: a weekend and a holiday pass before somebody looks.
 pub const DEAD_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
-
-/// Longest class of an error: a line of a log.
-pub const ERROR_CLASS_CHARS_MAX: usize = 200;
 
 /// The generations that a stamp tells apart. No task dies that often in one millisecond.
 const GENERATIONS: u32 = 1000;
@@ -94,49 +92,6 @@ pub fn is_spent(letter: i64, row: Option<&TaskRow>) -> bool {
     was_before || is_of_another
 }
 
-/// Returns the class of an error: its first line, in which a hash sign replaces each number. Words of hexadecimal digits
-/// count as numbers if they have a decimal digit, so that ids do not divide a class. The class of a class is the class itself.
-#[must_use]
-pub fn error_class(error: &str) -> String {
-    let line = error.trim().lines().next().unwrap_or_default().trim_end();
-    let mut class = String::with_capacity(line.len().min(ERROR_CLASS_CHARS_MAX));
-    let mut rest = line;
-    while let Some(first) = rest.chars().next() {
-        let is_word = |c: char| c.is_ascii_alphanumeric();
-        if is_word(first) {
-            let end = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-            let (word, behind) = rest.split_at(end);
-            add_word(&mut class, word);
-            rest = behind;
-        } else {
-            // A character that moves a cursor has no place in a list.
-            class.push(if first.is_control() { ' ' } else { first });
-            rest = rest.get(first.len_utf8()..).unwrap_or_default();
-        }
-    }
-    match class.char_indices().nth(ERROR_CLASS_CHARS_MAX) {
-        Some((end, _)) => class.get(..end).unwrap_or_default().trim_end().to_owned(),
-        None => class,
-    }
-}
-
-fn add_word(class: &mut String, word: &str) {
-    let is_digit = |c: char| c.is_ascii_digit();
-    if word.contains(is_digit) && word.chars().all(|c| c.is_ascii_hexdigit()) {
-        class.push('#');
-        return;
-    }
-    let mut in_number = false;
-    for c in word.chars() {
-        if !is_digit(c) {
-            class.push(c);
-        } else if !in_number {
-            class.push('#');
-        }
-        in_number = is_digit(c);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -152,27 +107,6 @@ mod tests {
         row.detail.end_time = Some(START);
         row.detail.error = Some("no answer after 500 ms\nsecond line".to_owned());
         row
-    }
-
-    #[test]
-    fn errors_that_differ_in_numbers_and_ids_have_one_class() {
-        for (error, class) in [
-            ("timeout after 500 ms", "timeout after # ms"),
-            ("timeout after 1500ms\nat line 3", "timeout after #ms"),
-            ("user 0198c2a4-7c51-8003 is gone", "user #-#-# is gone"),
-            ("code 0xDEAD1", "code #xDEAD#"),
-            ("  padded  ", "padded"),
-            ("exit\u{1b}[2Jcode", "exit [#Jcode"),
-            ("Überlauf bei 3,14", "Überlauf bei #,#"),
-            ("", ""),
-            ("\n\n", ""),
-        ] {
-            assert_eq!(error_class(error), class, "{error}");
-            assert_eq!(error_class(class), class, "the class of a class");
-        }
-        let long = error_class(&format!("{}é", "word ".repeat(100)));
-        assert!(long.chars().count() <= ERROR_CLASS_CHARS_MAX);
-        assert_eq!(error_class(&long), long);
     }
 
     #[test]

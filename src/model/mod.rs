@@ -36,6 +36,7 @@
 //! | [`attempts`] | how the attempts of a task ended, as its row says |
 //! | [`dead_letter`] | what a dead task leaves behind for people, and when that is spent |
 //! | [`erasure`] | what is left of a task that a person deletes |
+//! | [`error_class`] | which errors are one failure, and the texts of failed requests over HTTP |
 //! | [`state`] | the life cycle: one match of (state, event) |
 //! | [`undelivered`] | what to do with a task that is due and may not go out |
 //! | [`clock`] | the clock row's next value, whatever the reason |
@@ -90,6 +91,7 @@ pub mod email;
 pub mod entry;
 pub mod entry_life;
 pub mod erasure;
+pub mod error_class;
 pub mod event;
 pub mod family;
 pub mod gate;

@@ -14,7 +14,7 @@ use crate::sim::world::{Behaviour, World};
 
 const SECOND: Duration = Duration::from_secs(1);
 const LIST: &str = "/v1/dead-letters";
-const GROUPS: &str = "/v1/dead-letters:groups";
+pub(super) const GROUPS: &str = "/v1/dead-letters:groups";
 const REDRIVE: &str = "/v1/dead-letters/redrive";
 
 /// Every attempt fails with an error that names its task.
@@ -30,7 +30,7 @@ fn fails() -> Behaviour {
 const CLASS: &str = "is gone, attempt #";
 
 /// Registers tasks of a callback and waits until they are dead, one after the other.
-async fn dead(site: &Site, callback: &str, count: usize, more: Value) -> Vec<String> {
+pub(super) async fn dead(site: &Site, callback: &str, count: usize, more: Value) -> Vec<String> {
     let mut ids = Vec::new();
     for _ in 0..count {
         let mut body = json!({"callback": callback, "max_attempts": 1, "payload": {"secret": 7}});
@@ -50,7 +50,7 @@ async fn dead(site: &Site, callback: &str, count: usize, more: Value) -> Vec<Str
 }
 
 /// Every page of a list.
-async fn listed(site: &Site, query: &str) -> Vec<Value> {
+pub(super) async fn listed(site: &Site, query: &str) -> Vec<Value> {
     let (mut letters, mut token) = (Vec::new(), String::new());
     for _ in 0..100 {
         let page = site
@@ -164,7 +164,7 @@ async fn check_lists(world: World) {
     worker.abort();
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     text.bytes().map(|byte| format!("%{byte:02X}")).collect()
 }
 
@@ -267,7 +267,7 @@ async fn dead_elsewhere(site: &Site, callback: &str) -> String {
 }
 
 /// Redrives those of a filter by a job, and returns the job at its end.
-async fn by_job(site: &Site, body: Value) -> Value {
+pub(super) async fn by_job(site: &Site, body: Value) -> Value {
     let answer = site.post(REDRIVE, body.to_string()).await;
     assert_eq!(answer.status, 202);
     let id = answer.json()["id"].as_str().unwrap().to_owned();

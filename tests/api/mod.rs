@@ -17,6 +17,7 @@ mod credentials;
 mod dead_letter_topic;
 mod dead_letters;
 mod ended;
+mod error_classes;
 mod first_page;
 mod http2;
 mod jobs;

@@ -1,11 +1,14 @@
 //! Answers and requests at the edges of HTTP: a resource that is gone, credentials over clear text, no body, many headers.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use serde_json::{Value, json};
-use tickwheel::client::{CallbackRequest, GateState, Task, TaskState};
+use tickwheel::{
+    client::{CallbackRequest, GateState, Task, TaskState},
+    time_source::TimeSource,
+};
 
-use super::{LOOPBACK, Receiver, SECRET, ended};
+use super::{LIMIT, LOOPBACK, Receiver, SECRET, ended};
 use crate::local::Local;
 
 async fn set(local: &Local, name: &str, http: Value) {
@@ -115,5 +118,52 @@ async fn an_answer_with_too_many_headers_fails_with_the_limit() {
     let task = ended(&local.client, task.delay(Duration::ZERO)).await;
     let error = task.error.unwrap();
     assert!(error.contains("more than 100 headers"), "{error}");
+    local.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn failures_of_one_host_are_divided_by_status_and_hosts_from_each_other() {
+    let (local, receiver, other) = (
+        Local::executing(LOOPBACK).await,
+        Receiver::start(),
+        Receiver::start(),
+    );
+    let client = &local.client;
+    let mut tasks = BTreeMap::new();
+    for (receiver, path) in [
+        (&receiver, "/bad?user=1"),
+        (&receiver, "/bad?user=2"),
+        (&other, "/bad?user=1"),
+        (&receiver, "/moved"),
+        (&receiver, "/hangs-up"),
+        (&other, "/hangs-up"),
+    ] {
+        let mut request = receiver.task(path).max_attempts(1).request().clone();
+        request.callback = Some("calls".to_owned());
+        let task = ended(client, Task::from(request)).await;
+        assert_eq!(task.state, TaskState::Dead, "{task:?}");
+        let host = receiver.host.clone();
+        let path = path.split('?').next().unwrap();
+        *tasks.entry((host, path)).or_insert(0) += 1;
+    }
+    let groups = async || client.dead_letter_groups(Some("calls")).await.unwrap();
+    let began = TimeSource::real().moment();
+    let mut found = groups().await;
+    // The letters come behind the answers.
+    while found.iter().map(|group| group.tasks).sum::<u64>() < 6 {
+        assert!(TimeSource::real().moment().since(began) < LIMIT);
+        TimeSource::real().sleep(Duration::from_millis(20)).await;
+        found = groups().await;
+    }
+    assert_eq!(found.len(), tasks.len(), "{found:?}");
+    for ((host, path), count) in tasks {
+        let begin = match path {
+            "/bad" => format!("{host} answered 400: no such user"),
+            "/moved" => format!("{host} answered 302"),
+            _ => format!("the request to {host} failed: "),
+        };
+        let group = found.iter().find(|group| group.error.starts_with(&begin));
+        assert_eq!(group.unwrap().tasks, count, "{begin}: {found:?}");
+    }
     local.stop().await;
 }

@@ -320,8 +320,9 @@ async fn a_receiver_that_misbehaves_costs_its_own_task_only() {
         let task = ended(client, limited(path)).await;
         assert_eq!(task.state, TaskState::Dead, "{path}: {task:?}");
         let said = task.error.unwrap();
+        let begin = format!("the request to {} failed: ", receiver.host);
         assert!(
-            said.starts_with(&receiver.host) && said.contains(error),
+            said.starts_with(&begin) && said.contains(error),
             "{path}: {said}"
         );
         assert!(

@@ -11,8 +11,8 @@ use crate::{
     flow::{internal::dead_letter_topic, service::Service},
     limits::NOTIFY_TRIED_FOR,
     model::{
-        dead_letter::error_class,
         dead_letter_record::DeadLetterRecord,
+        error_class::error_class,
         ids::TaskId,
         task::{Content, Spec},
         time::rfc3339,

@@ -19,7 +19,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::{api::Fault, context::Context},
     model::{
-        dead_letter,
+        dead_letter, error_class,
         ids::TaskId,
         row::{State, TaskRow},
         time::Millis,
@@ -49,7 +49,7 @@ const BY_ERROR: i8 = -1;
 pub(in crate::flow) enum Trait<'a> {
     /// Those that ended in this state.
     State(State),
-    /// Those whose last error is of this class ([`dead_letter::error_class`]).
+    /// Those whose last error is of this class ([`error_class::error_class`]).
     Error(&'a str),
 }
 
@@ -118,7 +118,7 @@ async fn places(
     if is_filed {
         traits.push(Trait::State(row.state));
     }
-    let error = row.detail.error.as_deref().map(dead_letter::error_class);
+    let error = row.detail.error.as_deref().map(error_class::error_class);
     traits.extend(error.as_deref().map(Trait::Error));
     let place = |of| {
         let part = Part { callback, of, day };
@@ -223,7 +223,7 @@ mod tests {
                 .into_iter()
                 .all(|state| state.number() != BY_ERROR)
         );
-        let longest = "é".repeat(dead_letter::ERROR_CLASS_CHARS_MAX);
+        let longest = "é".repeat(error_class::ERROR_CLASS_CHARS_MAX);
         let name = "m".repeat(crate::limits::NAME_CHARS_MAX);
         assert!(
             partition(Part {

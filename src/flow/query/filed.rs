@@ -13,7 +13,7 @@ use crate::{
         entries::ended_rows::{self, FILED, Part, Trait},
     },
     limits,
-    model::{dead_letter::error_class, ids::TaskId, row::State, time::Millis},
+    model::{error_class::is_of_class, ids::TaskId, row::State, time::Millis},
     store::index::IndexRow,
 };
 
@@ -195,8 +195,8 @@ pub(super) async fn task(
         let has_trait = match part.of {
             Trait::State(state) => Some(task.state) == visible(state),
             Trait::Error(class) => {
-                let error = task.error.as_deref().map(error_class);
-                task.state.is_terminal() && error.as_deref() == Some(class)
+                let error = task.error.as_deref();
+                task.state.is_terminal() && error.is_some_and(|error| is_of_class(error, class))
             }
         };
         has_trait && ended == Some(part.day)

@@ -9,8 +9,8 @@ use super::find::Finder;
 use crate::{
     flow::api::{Fault, TaskView, VisibleState},
     model::{
-        dead_letter::error_class,
         entry::{Entry, Kind},
+        error_class::is_of_class,
         ids::TaskId,
         task::Spec,
         time::Millis,
@@ -28,7 +28,7 @@ pub struct Filter {
     pub state: Option<VisibleState>,
     /// Those with all of these labels.
     pub labels: BTreeMap<String, String>,
-    /// Those whose last error is of this class ([`error_class`]).
+    /// Those whose last error is of this class ([`is_of_class`]).
     pub error: Option<String>,
     /// Those that start at or after this; none: however long ago.
     pub from: Option<Millis>,
@@ -96,8 +96,8 @@ impl Filter {
     /// Tells whether a task is of the callback, the collection and the class of error.
     fn matches_traits(&self, task: &TaskView) -> bool {
         let of_class = |wanted: &String| {
-            let error = task.error.as_deref().map(error_class);
-            error.as_ref() == Some(wanted)
+            let error = task.error.as_deref();
+            error.is_some_and(|error| is_of_class(error, wanted))
         };
         self.may_be_of(task.id, &task.spec) && self.error.as_ref().is_none_or(of_class)
     }
@@ -141,7 +141,7 @@ mod tests {
     use super::*;
     use crate::{
         flow::query::find::view_of_entry,
-        model::{fixtures::spec, wheel::WheelNumber},
+        model::{error_class::error_class, fixtures::spec, wheel::WheelNumber},
     };
 
     const START: Millis = Millis(1_000_500);

@@ -20,7 +20,7 @@ use crate::{
     http::error::{Code, Error},
     limits::{JOB_LABELS_MAX, JOB_RATE_MAX, JOB_RATE_MIN, LABEL_CHARS_MAX},
     model::{
-        dead_letter::error_class,
+        error_class::error_class,
         job::{self, Job},
         time::Millis,
     },

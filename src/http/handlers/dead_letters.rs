@@ -43,7 +43,7 @@ use crate::{
     },
     limits::{LIST_TASKS_DEFAULT, REQUEST_BYTES_MAX},
     model::{
-        dead_letter::error_class,
+        error_class::error_class,
         ids::{NotATaskId, TaskId},
     },
 };

@@ -26,7 +26,7 @@ use crate::{
         error::{Code, Error},
     },
     limits::{LABEL_CHARS_MAX, LIST_LABELS_MAX, LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
-    model::{callback::is_reserved, dead_letter::error_class, ids::TaskId, time::Millis},
+    model::{callback::is_reserved, error_class::error_class, ids::TaskId, time::Millis},
 };
 
 /// The parameters of the query.

@@ -20,7 +20,7 @@ use tickwheel::{
     },
     model::{
         callback::Policy,
-        dead_letter::error_class,
+        error_class::error_class,
         ids::TaskId,
         row::{Expect, TaskRow},
         state::{Outcome, State, Transition},

@@ -29,6 +29,7 @@ use crate::{
     http::convert::{http_url, json, media_type},
     model::{
         address::Allowed,
+        error_class::{answered, unanswered},
         gate::GateState,
         history::Answered,
         http_call::{HttpCall, HttpPolicy, Method},
@@ -172,7 +173,7 @@ impl Delivery {
         let policy = self.policy(callback).await?;
         let host = http_url::host(&call.url);
         if let Some(reason) = kept_back(&policy, call) {
-            return Ok(Sent::Again(None, format!("{host}: {reason}"), None));
+            return Ok(Sent::Again(None, unanswered(&host, &reason), None));
         }
         let place = match self.hosts.enter(&host).await {
             Ok(place) => place,
@@ -185,7 +186,7 @@ impl Delivery {
         metrics::histogram!("tickwheel_http_call_seconds").record(took);
         let sent = match answered {
             Ok(answer) => self.judged(answer, call, &policy),
-            Err(reason) => Sent::Again(None, format!("{host}: {reason}"), None),
+            Err(reason) => Sent::Again(None, unanswered(&host, &reason), None),
         };
         let label = match &sent {
             Sent::Again(..) | Sent::Busy(_) => "retried",
@@ -275,7 +276,7 @@ fn kept_back(policy: &HttpPolicy, call: &HttpCall) -> Option<String> {
         None => !http_url::is_loopback(&call.url) && policy.has_credential_headers(),
     };
     (is_bound && !http_url::is_https(&call.url)).then(|| {
-        "not sent: the headers and secrets of the callback are for https; write `https://` in the URL of the task, or set \
+        "it was not sent, since the headers and secrets of the callback are for https; write `https://` in the URL of the task, or set \
          `http.url` of the callback to an `http://` URL to send them in clear text"
             .to_owned()
     })
@@ -311,10 +312,7 @@ impl Answer {
 /// The error of an answer: its status, and the beginning of its body.
 fn told(host: &str, answer: &Answer) -> String {
     let Answered { status, response } = answer.shown();
-    match response.trim() {
-        "" => format!("{host} answered {status}"),
-        body => format!("{host} answered {status}: {body}"),
-    }
+    answered(host, status, &response)
 }
 
 #[cfg(test)]
