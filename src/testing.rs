@@ -147,6 +147,7 @@ impl TestService {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            failed_steps: Default::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, DRAIN);

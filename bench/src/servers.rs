@@ -115,6 +115,7 @@ impl Servers {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            failed_steps: Default::default(),
             settings: Settings {
                 scans: false,
                 ..Settings::default()

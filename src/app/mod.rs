@@ -374,6 +374,7 @@ fn start(
         outbox: Outbox::default(),
         configured: Default::default(),
         levels: Default::default(),
+        failed_steps: Default::default(),
         settings: Settings {
             answers_polls: options.polled,
             ..options.settings

@@ -6,7 +6,7 @@ use crate::{
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
     flow::{context, schedules::zones::Zones},
     http::tls,
-    limits,
+    limits::{self, EMBEDDED_BALLAST_BYTES},
     store::embedded,
     telemetry,
 };
@@ -26,7 +26,10 @@ pub(super) fn store(settings: &Settings) -> Result<StoreOptions, Failure> {
     Ok(match settings.store {
         StoreKind::Cassandra => servers::store(settings)?,
         StoreKind::Embedded => {
-            let embedded = embedded::Settings::new(&settings.data_dir, settings.shape()?);
+            let embedded = embedded::Settings {
+                ballast_bytes: EMBEDDED_BALLAST_BYTES,
+                ..embedded::Settings::new(&settings.data_dir, settings.shape()?)
+            };
             StoreOptions::Embedded(Box::new(embedded))
         }
     })

@@ -20,6 +20,7 @@ use crate::{
         wheel::Shape,
     },
     queue::{Publisher, Subscriptions},
+    repeats::Repeats,
     store::{self, Store, Underway, index},
     time_source::TimeSource,
 };
@@ -104,6 +105,8 @@ pub struct Context {
     pub configured: Configured,
     /// The levels of the cluster's nodes.
     pub levels: Levels,
+    /// Steps of wheels that failed: one outage keeps all of them from going on.
+    pub failed_steps: Repeats,
     /// Bounds.
     pub settings: Settings,
 }

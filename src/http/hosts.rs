@@ -6,12 +6,7 @@
 //! `Origin`. All of these requests are refused. Programs send none of these headers and name the host that
 //! they connect to, so they pass.
 
-use std::{
-    mem,
-    net::{IpAddr, SocketAddr},
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::net::{IpAddr, SocketAddr};
 
 use axum::{
     extract::Request,
@@ -22,7 +17,7 @@ use super::{
     Api,
     error::{Code, Error},
 };
-use crate::{api::text::shorten, time_source::Moment};
+use crate::api::text::shorten;
 
 const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 const FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
@@ -202,34 +197,6 @@ pub(super) fn check(api: &Api, request: &Request) -> Result<(), Error> {
     })
 }
 
-/// How often a refusal is logged: often enough that an operator who set up a proxy finds it, and seldom
-/// enough that a flood fills no disk.
-const SAID_EVERY: Duration = Duration::from_secs(60);
-
-/// The log of refusals so far.
-#[derive(Debug, Default)]
-pub(super) struct Refusals(Mutex<Said>);
-
-#[derive(Debug, Default)]
-struct Said {
-    at: Option<Moment>,
-    unsaid: u64,
-}
-
-impl Refusals {
-    /// Takes note of a refusal. If it is to be logged, returns how many others were not logged since the
-    /// last.
-    fn say(&self, now: Moment) -> Option<u64> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if said.at.is_some_and(|at| now.since(at) < SAID_EVERY) {
-            said.unsaid += 1;
-            return None;
-        }
-        said.at = Some(now);
-        Some(mem::take(&mut said.unsaid))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
@@ -294,15 +261,6 @@ mod tests {
         for said in ["\"timer.example\" is not listed", "`allowed_hosts`"] {
             assert!(error.detail.contains(said), "{}", error.detail);
         }
-    }
-
-    #[test]
-    fn refusals_are_told_once_a_minute() {
-        let time = crate::time_source::TimeSource::simulated(crate::model::time::Millis(0), 1);
-        let (refusals, now) = (Refusals::default(), time.moment());
-        let said = |seconds| refusals.say(now.after(Duration::from_secs(seconds)));
-        let told = [0, 1, 2, 59, 60, 61, 300].map(said);
-        assert_eq!(told, [Some(0), None, None, None, Some(3), None, Some(1)]);
     }
 
     #[test]

@@ -57,7 +57,7 @@ pub mod show {
 }
 use crate::{
     api::text::shorten, flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
-    time_source::TimeSource,
+    repeats::Repeats, time_source::TimeSource,
 };
 
 /// The pieces of a copy of the store, in order; the next one may wait for the disk. An error is the last.
@@ -138,7 +138,10 @@ struct Parts {
     options: Options,
     admission: Admission,
     answers: Answers,
-    refusals: hosts::Refusals,
+    /// Of requests by their host or page.
+    refusals: Repeats,
+    /// Requests that failed since the store or the queue takes nothing.
+    outages: Repeats,
     rates: access::Rates,
     rules: Rules,
     /// One copy of the store is made at a time.
@@ -161,7 +164,8 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         rules,
         admission: Admission::new(options.time.clone(), options.store_is_far),
         answers: Answers::default(),
-        refusals: hosts::Refusals::default(),
+        refusals: Repeats::default(),
+        outages: Repeats::default(),
         rates: access::Rates::new(options.time.moment()),
         copying: Arc::new(Semaphore::new(1)),
         options,

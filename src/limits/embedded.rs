@@ -4,6 +4,10 @@
 /// the database, each of which needs room for a copy of what it merges.
 pub const EMBEDDED_RESERVE_BYTES: u64 = 512 * 1024 * 1024;
 
+/// The part of the reserve that is taken as a file, and given back for operators' calls on a full disk: thousands of them, or
+/// the buffers of the database, when it is opened anew.
+pub const EMBEDDED_BALLAST_BYTES: u64 = EMBEDDED_RESERVE_BYTES / 8;
+
 /// Space that overflow files of the embedded queue leave: a quarter more, so that a callback without workers never is why new
 /// tasks of others are refused, which are taken again with a tenth more.
 pub const OVERFLOW_RESERVE_BYTES: u64 = EMBEDDED_RESERVE_BYTES + EMBEDDED_RESERVE_BYTES / 4;

@@ -77,6 +77,7 @@ impl Site {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            failed_steps: Default::default(),
             settings: Settings::default(),
         };
         let node = Node::start(context, Duration::from_secs(3));

@@ -339,14 +339,14 @@ async fn a_callback_without_workers_leaves_the_reserve_of_the_disk_to_others() {
     site.finish().await;
 }
 
-/// Takes all room and works until the log reports, after its first `said` bytes, that writes fail, and a
+/// Takes all room and works until the log reports, after its first `said` bytes, that the service stands still, and a
 /// while longer. All tasks can be read all the time.
 async fn to_the_last_byte(site: &mut Site, disk: &SmallDisk, said: usize) {
     let until = site.time.moment().after(SOON);
     let is_broken = |site: &Site| {
         let log = site.server.log();
         log.get(said..)
-            .is_some_and(|new| new.contains("the store takes no writes"))
+            .is_some_and(|new| new.contains("the service stands still"))
     };
     disk.fill();
     while !is_broken(site) {

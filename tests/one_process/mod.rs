@@ -13,5 +13,6 @@ mod redrive;
 mod refused;
 mod sizes;
 mod small_disk;
+mod stands_still;
 mod time_off;
 mod traces;

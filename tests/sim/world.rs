@@ -239,6 +239,7 @@ impl World {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            failed_steps: Default::default(),
             settings: self.settings,
         }
     }

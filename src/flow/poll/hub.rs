@@ -305,6 +305,7 @@ mod tests {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            failed_steps: Default::default(),
             settings: Settings::default(),
         });
         let (callbacks, watch) = (Callbacks::new(Arc::clone(&ctx)), Deadlines::new(&ctx));

@@ -345,7 +345,10 @@ impl Clock {
             let pause = match self.step().await {
                 Ok(ticked) => self.pause_after(ticked),
                 Err(error) => {
-                    tracing::warn!(wheel = self.wheel.get(), %error, "could not advance the clock");
+                    if let Some(others) = self.ctx.failed_steps.say(self.ctx.time.moment()) {
+                        let wheel = self.wheel.get();
+                        tracing::warn!(wheel, %error, others, "could not advance the clock");
+                    }
                     limits::STEP_PAUSE
                 }
             };

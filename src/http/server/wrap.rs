@@ -82,7 +82,7 @@ impl Seen {
     /// Writes the problem document of an error, and counts and times the request.
     fn finish(mut self, api: &Api, mut answer: Response) -> Response {
         if let Some(error) = answer.extensions_mut().remove::<Error>() {
-            self.explain(error, &mut answer);
+            self.explain(api, error, &mut answer);
         }
         span::end(self.span.take(), answer.status());
         let status = answer.status().as_str().to_owned();
@@ -94,12 +94,18 @@ impl Seen {
         answer
     }
 
-    fn explain(&self, error: Error, answer: &mut Response) {
+    fn explain(&self, api: &Api, error: Error, answer: &mut Response) {
         let trace_id = self.trace.id();
         let (method, route) = (self.method, self.route());
         let (code, detail) = (error.code.name(), &error.detail);
-        if error.code.status().is_server_error() {
-            tracing::warn!(%trace_id, method, route, code, detail, "request failed");
+        let is_outage = matches!(error.code, Code::Unavailable | Code::StoreFull);
+        let told = if is_outage {
+            api.outages.say(api.options.time.moment())
+        } else {
+            error.code.status().is_server_error().then_some(0)
+        };
+        if let Some(others) = told {
+            tracing::warn!(%trace_id, method, route, code, detail, others, "request failed");
         } else {
             tracing::debug!(%trace_id, method, route, code, detail, "request refused");
         }

@@ -57,6 +57,7 @@ mod merging;
 mod reading;
 pub mod record_bytes;
 mod records;
+mod room;
 mod sealed;
 mod shape;
 mod shared;
@@ -87,6 +88,7 @@ use self::{
         directory::Directory,
     },
     faults::fault,
+    room::Room,
     shared::Shared,
     writing::{command::Act, group::Group, handle::WriterHandle},
 };
@@ -127,6 +129,8 @@ pub struct Settings {
     pub mode: Mode,
     /// With less free space new tasks are refused.
     pub reserve_bytes: u64,
+    /// The part of the reserve that is taken as a file, for operators' calls on a full disk; none by default.
+    pub ballast_bytes: u64,
     /// The function that tells the free space.
     pub free_bytes: FreeBytes,
 }
@@ -140,6 +144,7 @@ impl Settings {
             shape,
             mode: Mode::Threaded,
             reserve_bytes: RESERVE_BYTES_DEFAULT,
+            ballast_bytes: 0,
             free_bytes: Arc::new(disk::space::free_bytes),
         }
     }
@@ -152,6 +157,7 @@ impl fmt::Debug for Settings {
             .field("shape", &self.shape)
             .field("mode", &self.mode)
             .field("reserve_bytes", &self.reserve_bytes)
+            .field("ballast_bytes", &self.ballast_bytes)
             .finish_non_exhaustive()
     }
 }
@@ -184,11 +190,15 @@ impl Store {
             shape,
             mode,
             reserve_bytes,
+            ballast_bytes,
             free_bytes,
         } = settings;
         let directory = Directory::lock(&directory)?;
         let format = directory.check(&shape)?;
         let path = directory.store();
+        let ballast = directory.ballast(ballast_bytes);
+        let room = Room::new(&directory, reserve_bytes, ballast, free_bytes);
+        room.make_to_open();
         if format.is_none() {
             directory.check_clock(time.now())?;
         }
@@ -205,15 +215,8 @@ impl Store {
             directory.set_up(&shape)?;
         }
         add_clocks(&open, &shape, time)?;
-        let shared = Arc::new(Shared::new(
-            directory,
-            open,
-            shape,
-            time.clone(),
-            reserve_bytes,
-            free_bytes,
-        ));
-        shared.look_at_space();
+        room.look();
+        let shared = Arc::new(Shared::new(directory, open, shape, time.clone(), room));
         let pen = WriterHandle::new(&shared, mode)?;
         Ok(Arc::new(Self { pen, shared }))
     }
@@ -221,7 +224,7 @@ impl Store {
     /// Does the work of each second: looks at the free space and at the database, removes some expired rows,
     /// drops erased ticks. The threaded store does it by itself.
     pub fn upkeep(&self) {
-        self.shared.look_at_space();
+        self.shared.room.look();
         self.pen.offer(Act::Upkeep);
         self.shared.drop_erased();
     }

@@ -8,9 +8,9 @@ use std::{
 };
 
 use super::{
-    FreeBytes,
     disk::{database::Open, directory::Directory},
     erased,
+    room::Room,
     stalls::write_stall::WriteStall,
 };
 use crate::{
@@ -18,13 +18,6 @@ use crate::{
     store::{Error, NodeRow},
     time_source::TimeSource,
 };
-
-/// The part of the reserve that must be free above it before new work is taken again, so that the state does
-/// not flicker.
-const ROOM_AGAIN: u64 = 10;
-
-/// With less the database is not opened anew, because the contents of its buffers would not fit.
-const REOPEN_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
 /// See the module.
 pub(super) struct Shared {
@@ -38,13 +31,14 @@ pub(super) struct Shared {
     pub(super) brake: WriteStall,
     /// Held while erased ticks are dropped, and while a copy fixes its moment.
     pub(super) dropping: Mutex<()>,
-    reserve_bytes: u64,
-    free_bytes: FreeBytes,
+    /// What is left of the disk.
+    pub(super) room: Room,
     open: RwLock<Option<Arc<Open>>>,
-    full: RwLock<Option<String>>,
+    /// Why the writer takes nothing.
+    broken: RwLock<Option<String>>,
     nodes: Mutex<BTreeMap<NodeId, NodeRow>>,
     /// Dropped last: the directory is ours until the database is closed.
-    directory: Directory,
+    _directory: Directory,
 }
 
 impl Shared {
@@ -53,8 +47,7 @@ impl Shared {
         open: Open,
         shape: Shape,
         time: TimeSource,
-        reserve_bytes: u64,
-        free_bytes: FreeBytes,
+        room: Room,
     ) -> Self {
         Self {
             path: directory.store(),
@@ -63,12 +56,11 @@ impl Shared {
             time,
             brake: WriteStall::default(),
             dropping: Mutex::default(),
-            reserve_bytes,
-            free_bytes,
+            room,
             open: RwLock::new(Some(Arc::new(open))),
-            full: RwLock::new(None),
+            broken: RwLock::new(None),
             nodes: Mutex::default(),
-            directory,
+            _directory: directory,
         }
     }
 
@@ -92,27 +84,26 @@ impl Shared {
         self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Fails while there is no room for new work.
-    pub(super) fn room(&self) -> Result<(), Error> {
-        let full = self.full.read().unwrap_or_else(PoisonError::into_inner);
-        full.clone()
-            .map_or(Ok(()), |reason| Err(Error::Full { reason }))
+    /// Takes note of why the writer takes nothing; of nothing once it does again.
+    pub(super) fn note_broken(&self, reason: Option<String>) {
+        *self.broken.write().unwrap_or_else(PoisonError::into_inner) = reason;
     }
 
-    /// Returns the reason when there is no room to open the database anew.
-    pub(super) fn has_no_room_at_all(&self) -> Option<String> {
-        // If the free space is unknown, opening is tried.
-        let free = (self.free_bytes)(&self.path).ok()?;
-        (free < REOPEN_BYTES_MIN).then(|| {
-            format!(
-                "the disk is full at {}: free some space; it goes on by itself",
-                self.directory.shown()
-            )
-        })
+    /// Returns the reason when the store takes no writes, or none that begins work.
+    pub(super) fn problem(&self) -> Option<String> {
+        let broken = || {
+            let broken = self.broken.read();
+            broken.unwrap_or_else(PoisonError::into_inner).clone()
+        };
+        self.room.standing().or_else(broken)
     }
 
-    /// Drops erased ticks from the disk. A failure is tried again later.
+    /// Drops erased ticks from the disk. A failure is tried again later. The database notes what it drops, and a note that
+    /// finds no room would keep it from every other write.
     pub(super) fn drop_erased(&self) {
+        if self.room.is_too_small_to_open().is_some() {
+            return;
+        }
         let alone = self.dropping.lock();
         let _alone = alone.unwrap_or_else(PoisonError::into_inner);
         if let Some(Err(error)) = self.look_after(erased::drop_tables) {
@@ -128,39 +119,5 @@ impl Shared {
     ) -> Option<Result<(), Error>> {
         let act = || self.open().and_then(|open| act(&open));
         catch_unwind(AssertUnwindSafe(act)).ok()
-    }
-
-    /// Checks how much space there is.
-    pub(super) fn look_at_space(&self) {
-        let free = match (self.free_bytes)(&self.path) {
-            Ok(free) => free,
-            Err(error) => {
-                tracing::warn!(%error, path = %self.path.display(), "cannot tell how much space is free");
-                return;
-            }
-        };
-        metrics::gauge!("tickwheel_store_free_bytes").set(free as f64);
-        let mut full = self.full.write().unwrap_or_else(PoisonError::into_inner);
-        let enough = match *full {
-            None => self.reserve_bytes,
-            Some(_) => self
-                .reserve_bytes
-                .saturating_add(self.reserve_bytes / ROOM_AGAIN),
-        };
-        let is_full = (free < enough).then(|| {
-            format!(
-                "{} MiB are free at {} and {} MiB are kept for the tasks that are already there: free some space; new \
-                 tasks are taken again by themselves",
-                free >> 20,
-                self.directory.shown(),
-                self.reserve_bytes >> 20
-            )
-        });
-        match (&*full, &is_full) {
-            (None, Some(reason)) => tracing::error!(reason, "new tasks are refused"),
-            (Some(_), None) => tracing::info!("there is space again: new tasks are taken"),
-            (None, None) | (Some(_), Some(_)) => {}
-        }
-        *full = is_full;
     }
 }

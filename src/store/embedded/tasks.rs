@@ -147,10 +147,13 @@ impl TaskStore for Store {
             }
         };
         let swaps: Vec<TaskSwap> = transitions.iter().map(swap).collect();
+        let begins = transitions.iter().all(Transition::begins_an_attempt);
         let bytes = swaps.iter().map(|swap| swap.value.len()).sum();
-        let answer = self
-            .pen
-            .ask(bytes, |answer| Act::SwapTasks { swaps, answer });
+        let answer = self.pen.ask(bytes, |answer| Act::SwapTasks {
+            swaps,
+            begins,
+            answer,
+        });
         match answer.await {
             Ok(Some(swapped)) => swapped,
             Ok(None) => vec![Ok(Swapped::Unknown); transitions.len()],
@@ -222,9 +225,20 @@ impl TaskStore for Store {
 /// Only one process has the directory, so the list need not outlive it.
 #[async_trait]
 impl NodeStore for Store {
+    /// Fails while the store takes no writes, as that of a store on servers does.
     async fn put_node(&self, node: &NodeRow) -> Result<(), Error> {
-        self.shared.nodes().insert(node.node, node.clone());
-        Ok(())
+        let problem = self.shared.problem();
+        let row = NodeRow {
+            ready: node.ready && problem.is_none(),
+            ..node.clone()
+        };
+        self.shared.nodes().insert(node.node, row);
+        problem.map_or(Ok(()), |reason| {
+            Err(Error::Unavailable {
+                operation: "write",
+                reason,
+            })
+        })
     }
 
     async fn remove_node(&self, node: NodeId) -> Result<(), Error> {

@@ -150,7 +150,7 @@ fn encoded(entries: &[Entry]) -> Vec<Write> {
 #[async_trait]
 impl WheelStore for Store {
     async fn put_entries(&self, entries: &[Entry]) -> Vec<Result<(), Error>> {
-        let full = self.shared.room().err();
+        let full = self.shared.room.for_new().err();
         let Some(full) = full.filter(|_| entries.iter().any(is_new)) else {
             return vec![self.put("put entries", encoded(entries)).await; entries.len()];
         };
@@ -247,7 +247,7 @@ impl WheelStore for Store {
     ) -> Vec<Result<(), Error>> {
         // A content that lives for ever belongs to a task to come; one with an end belongs to a task that has
         // ended.
-        if let (Err(full), None) = (self.shared.room(), ttl_seconds) {
+        if let (Err(full), None) = (self.shared.room.for_new(), ttl_seconds) {
             return vec![Err(full); bodies.len()];
         }
         let end = |ttl: u32| {
@@ -306,7 +306,7 @@ impl WheelStore for Store {
             metrics::counter!("tickwheel_store_braked_total").increment(tasks as u64);
             time.sleep_until(until).await;
         }
-        self.shared.room()
+        self.shared.room.for_new()
     }
 
     async fn parked(&self, at: Millis, max: usize) -> Result<Vec<Parked>, Error> {

@@ -282,6 +282,7 @@ impl Sim {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            failed_steps: Default::default(),
             settings: self.settings,
         };
         self.note(format_args!("{} starts", process.name));

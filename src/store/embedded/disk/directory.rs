@@ -13,6 +13,7 @@ use std::{
 };
 
 use super::{
+    ballast::Ballast,
     private,
     sync::{sync, sync_directory},
     tables::{self, CheckedTables},
@@ -113,6 +114,11 @@ impl Directory {
     /// Returns the path of the database.
     pub(in crate::store::embedded) fn store(&self) -> PathBuf {
         self.path.join("store")
+    }
+
+    /// Returns its ballast, of so many bytes when it is whole.
+    pub(in crate::store::embedded) fn ballast(&self, bytes: u64) -> Ballast {
+        Ballast::of(&self.path, bytes)
     }
 
     /// Checks that the contents have a format that we read, and this shape. None if the directory is empty so

@@ -1,6 +1,7 @@
 //! The disk files hold the data directory for the embedded store: its lock and format, its free space, and
 //! its database.
 
+pub(in crate::store::embedded) mod ballast;
 pub(in crate::store::embedded) mod database;
 pub(in crate::store::embedded) mod directory;
 mod forms;

@@ -60,15 +60,16 @@ impl Maintenance {
             self.shared.brake.press(0);
             self.release.free();
         }
-        let is_short = !is_open || self.shared.room().is_err();
+        let is_short = !is_open || self.shared.room.for_new().is_err();
         self.removal.free(&self.shared.time, is_short);
         let now = self.shared.time.moment();
         if now < self.space_at {
             return false;
         }
         self.space_at = now.after(SPACE_INTERVAL);
-        self.shared.look_at_space();
-        if self.removal.is_waiting() && self.begun_at.after(REST) <= now {
+        self.shared.room.look();
+        let may_write = self.shared.room.standing().is_none();
+        if may_write && self.removal.is_waiting() && self.begun_at.after(REST) <= now {
             self.begun_at = now;
             // A failure is tried again, and the writer reports it.
             let let_go = self.shared.look_after(Open::let_go);

@@ -73,6 +73,8 @@ pub(in crate::store::embedded) enum Act {
     /// Swaps tasks, each on its own.
     SwapTasks {
         swaps: Vec<TaskSwap>,
+        /// Each of them begins an attempt.
+        begins: bool,
         answer: TasksAnswer,
     },
     /// Swaps a record.
@@ -102,6 +104,19 @@ impl Act {
         }
     }
 
+    /// Tells whether it begins or drives work, or may be left undone: it waits while the disk has no room.
+    pub(in crate::store::embedded) fn can_wait_for_room(&self) -> bool {
+        match self {
+            Self::SwapClock { .. } | Self::Upkeep => true,
+            Self::SwapTasks { begins, .. } => *begins,
+            // Heartbeats.
+            Self::PutNewest { writes, .. } => {
+                writes.iter().all(|write| write.space == Space::Clock)
+            }
+            Self::Put { .. } | Self::SwapRecord { .. } | Self::Settle { .. } => false,
+        }
+    }
+
     /// Tells whether its caller waits for it no more.
     pub(in crate::store::embedded) fn is_given_up(&self) -> bool {
         match self {
@@ -123,7 +138,7 @@ impl Act {
             }
             Self::SwapClock { answer, .. } => tell(answer, Err(error.clone())),
             Self::SwapRecord { answer, .. } => tell(answer, Err(error.clone())),
-            Self::SwapTasks { swaps, answer } => {
+            Self::SwapTasks { swaps, answer, .. } => {
                 tell(answer, swaps.iter().map(|_| Err(error.clone())).collect());
             }
             Self::Upkeep => {}

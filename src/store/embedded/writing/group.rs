@@ -115,7 +115,7 @@ impl<'a> Group<'a> {
                     tell(answer, decided.map(|swapped| known(swapped, committed)));
                 }));
             }
-            Act::SwapTasks { swaps, answer } => {
+            Act::SwapTasks { swaps, answer, .. } => {
                 let decided: Vec<_> = swaps.into_iter().map(|swap| self.swap_task(swap)).collect();
                 self.synced = true;
                 self.settles.push(Box::new(|committed| {

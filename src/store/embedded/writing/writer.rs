@@ -15,6 +15,7 @@ use crate::{
         embedded::{
             disk::database::{self, Open},
             faults::fault,
+            room::GROUP_BYTES,
             shared::Shared,
             sweep::Sweep,
         },
@@ -73,6 +74,13 @@ impl Writer {
 
     /// Does a group of requests, and a little of the work that can wait.
     pub(in crate::store::embedded) fn turn(&mut self, acts: Vec<Act>) {
+        let acts = match self.shared.room.stands_still() {
+            None => acts,
+            Some(reason) => self.spared(acts, &reason),
+        };
+        if acts.is_empty() {
+            return;
+        }
         let open = match self.ready() {
             Ok(open) => open,
             Err(error) => return refuse(acts, &error),
@@ -89,6 +97,20 @@ impl Writer {
         if upkeep && self.broken.is_none() {
             self.look_after(&open);
         }
+    }
+
+    /// Refuses what can wait while the disk has no room, makes room for the rest, and returns it.
+    fn spared(&self, acts: Vec<Act>, reason: &str) -> Vec<Act> {
+        let (waits, rest): (Vec<Act>, Vec<Act>) =
+            acts.into_iter().partition(Act::can_wait_for_room);
+        self.shared.room.note_refused(waits.len());
+        refuse(waits, &unavailable(reason));
+        if rest.iter().any(|act| !matches!(act, Act::Settle { .. })) {
+            // A database that is opened anew writes all its buffers out.
+            let bytes = self.broken.as_ref().map_or(GROUP_BYTES, |_| u64::MAX);
+            self.shared.room.make(bytes);
+        }
+        rest
     }
 
     fn commit(&mut self, group: Group<'_>) {
@@ -120,6 +142,7 @@ impl Writer {
         {
             tracing::error!(reason, "the store takes no writes: it is opened anew");
         }
+        self.shared.note_broken(Some(reason.clone()));
         let reopen_at = self.shared.time.moment().after(self.pause);
         self.broken = Some(Broken { reason, reopen_at });
     }
@@ -157,7 +180,7 @@ impl Writer {
 
     /// Closes the database and opens it again.
     fn reopen(&mut self) -> Result<(), Error> {
-        if let Some(full) = self.shared.has_no_room_at_all() {
+        if let Some(full) = self.shared.room.is_too_small_to_open() {
             // Readers keep the database that is open: opening it anew would take it away and gain nothing.
             self.broken(full.clone());
             return Err(unavailable(&full));
@@ -176,6 +199,7 @@ impl Writer {
         match settled {
             Ok(()) => {
                 self.broken = None;
+                self.shared.note_broken(None);
                 metrics::counter!("tickwheel_store_reopens_total").increment(1);
                 tracing::info!("the store was opened anew");
                 Ok(())
