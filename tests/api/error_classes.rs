@@ -79,6 +79,20 @@ fn sorted(mut ids: Vec<&str>) -> Vec<&str> {
     ids
 }
 
+/// Every page of a list of tasks. A page may have no tasks and not be the last.
+async fn tasks(site: &Site, query: &str) -> Vec<Value> {
+    let (mut tasks, mut token) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/tasks?{query}&page_token={token}");
+        let page = site.get(&path).await.ok();
+        tasks.extend(page["tasks"].as_array().unwrap().clone());
+        match page["next_page_token"].as_str() {
+            Some(next) => next.clone_into(&mut token),
+            None => return tasks,
+        }
+    }
+}
+
 async fn check(world: World) {
     let node = world.node(1);
     let site = Site::of(world, node);
@@ -99,9 +113,8 @@ async fn check(world: World) {
             let letters = listed(&site, &query).await;
             let found = letters.iter().map(|letter| letter["id"].as_str().unwrap());
             assert_eq!(sorted(found.collect()), wanted, "{filter}");
-            let page = site.get(&format!("/v1/tasks?{query}")).await.ok();
-            let tasks = page["tasks"].as_array().unwrap().iter();
-            let found = tasks.map(|task| task["id"].as_str().unwrap());
+            let tasks = tasks(&site, &query).await;
+            let found = tasks.iter().map(|task| task["id"].as_str().unwrap());
             assert_eq!(sorted(found.collect()), wanted, "{filter}");
             let dry: Value = json!({"callback": "work", "error": filter, "dry_run": true});
             let job = by_job(&site, dry).await;

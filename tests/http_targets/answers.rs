@@ -138,9 +138,9 @@ async fn failures_of_one_host_are_divided_by_status_and_hosts_from_each_other() 
         (&receiver, "/hangs-up"),
         (&other, "/hangs-up"),
     ] {
-        let mut request = receiver.task(path).max_attempts(1).request().clone();
-        request.callback = Some("calls".to_owned());
-        let task = ended(client, Task::from(request)).await;
+        let url = format!("{}{path}", receiver.url);
+        let call = json!({"callback": "calls", "http": {"url": url}, "max_attempts": 1});
+        let task = ended(client, task(call)).await;
         assert_eq!(task.state, TaskState::Dead, "{task:?}");
         let host = receiver.host.clone();
         let path = path.split('?').next().unwrap();

@@ -298,7 +298,7 @@ async fn a_disk_that_is_full_to_the_last_byte_loses_nothing_and_is_used_again_wi
     to_the_last_byte(&mut site, &disk, said).await;
     site.server.kill();
     site.server = disk.serve(log.path());
-    site.server.ready().await;
+    site.server.answers().await;
     to_the_last_byte(&mut site, &disk, 0).await;
     disk.relieve();
     site.takes_again().await;

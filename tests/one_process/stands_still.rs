@@ -12,7 +12,6 @@ use tempfile::TempDir;
 use tickwheel::{store::embedded::RESERVE_BYTES_DEFAULT, time_source::TimeSource};
 
 use super::small_disk::SmallDisk;
-use crate::server::Server;
 
 const DISK_MIB: u64 = (RESERVE_BYTES_DEFAULT >> 20) + 200;
 
@@ -76,7 +75,11 @@ impl Client {
             json!({"worker": "w", "callbacks": [callback], "max_tasks": 50, "wait": "500ms"});
         let (_, polled) = self.call("POST", "/v1/worker/poll", Some(poll)).await;
         for task in polled["tasks"].as_array().into_iter().flatten() {
-            let item = json!({"id": task["id"], "attempt": task["attempt"], "outcome": outcome, "error": "x"});
+            let mut item =
+                json!({"id": task["id"], "attempt": task["attempt"], "outcome": outcome});
+            if outcome == "retry" {
+                item["error"] = json!("x");
+            }
             let settle = json!({"worker": "w", "tasks": [item]});
             self.call("POST", "/v1/worker/settle", Some(settle)).await;
         }
@@ -213,7 +216,7 @@ async fn operators_are_served_on_a_disk_without_a_free_byte_and_the_node_says_wh
             disk.fill();
             server.kill();
             server = disk.serve(log.path());
-            server.ready().await;
+            server.answers().await;
             client.url.clone_from(&server.url);
         }
         let until = client.time.moment().after(SOON);

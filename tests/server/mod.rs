@@ -128,6 +128,21 @@ impl Server {
         }
     }
 
+    /// Waits until it answers calls, also if it is not ready to work.
+    pub(crate) async fn answers(&mut self) {
+        let time = TimeSource::real();
+        let until = time.moment().after(READY_WAIT_MAX);
+        loop {
+            let answer = reqwest::get(format!("{}/v1/stats", self.url)).await;
+            if answer.is_ok_and(|answer| answer.status() != 503) {
+                return;
+            }
+            assert!(self.lives(), "it ended: {}", self.log());
+            assert!(time.moment() < until, "no answer: {}", self.log());
+            time.sleep(Duration::from_millis(20)).await;
+        }
+    }
+
     /// The log of this life.
     pub(crate) fn log(&self) -> String {
         let bytes = fs::read(&self.log).expect("the log can be read");

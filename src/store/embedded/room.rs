@@ -29,15 +29,14 @@ const STAND_STILL: u64 = 32;
 /// With less the database is not opened anew, because the contents of its buffers would not fit.
 const REOPEN_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
-/// Bytes that are made free before a group of operators' calls is written.
-pub(super) const GROUP_BYTES: u64 = 8 * 1024 * 1024;
+/// Bytes that are made free before a group of operators' calls is written, beside those of their rows. Whoever fills the disk
+/// may take what is left of them, so the ballast is enough for hundreds of calls.
+pub(super) const GROUP_BYTES: u64 = 256 * 1024;
 
 /// See the module.
 pub(super) struct Room {
-    /// The path of the database.
+    /// The directory.
     path: PathBuf,
-    /// The directory, for people.
-    directory: String,
     reserve_bytes: u64,
     free_bytes: FreeBytes,
     ballast: Mutex<Ballast>,
@@ -57,8 +56,7 @@ impl Room {
         free_bytes: FreeBytes,
     ) -> Self {
         Self {
-            path: directory.store(),
-            directory: directory.shown().to_string(),
+            path: directory.path().to_owned(),
             reserve_bytes,
             free_bytes,
             ballast: Mutex::new(ballast),
@@ -81,14 +79,19 @@ impl Room {
         if let Some(reason) = self.standing() {
             return Some(reason);
         }
-        let free = self.free().filter(|free| *free < self.least())?;
+        let free = self.free()?;
+        // What was given back is for operators' calls, also in the next process.
+        let kept = self.least().saturating_add(self.ballast().given());
+        if free >= kept {
+            return None;
+        }
         let standing = self.standing.write();
         let mut standing = standing.unwrap_or_else(PoisonError::into_inner);
         if standing.is_none() {
             let reason = format!(
                 "the disk is full at {}, {} KiB are free: nothing fires and no task is claimed; free some space; it goes on by \
                  itself",
-                self.directory,
+                self.path.display(),
                 free >> 10
             );
             tracing::error!(reason, "the service stands still");
@@ -116,25 +119,30 @@ impl Room {
             .map(|_| {
                 format!(
                     "the disk is full at {}: free some space; it goes on by itself",
-                    self.directory
+                    self.path.display()
                 )
             })
     }
 
-    /// Gives the ballast back until so many bytes are free, or none is left of it.
-    pub(super) fn make(&self, bytes: u64) {
+    /// Gives the ballast back until so many bytes are free, or none is left of it. Tells whether so many are.
+    pub(super) fn make(&self, bytes: u64) -> bool {
         let Some(lacking) = self.free().and_then(|free| bytes.checked_sub(free)) else {
-            return;
+            return true;
         };
         let mut ballast = self.ballast();
         match ballast.give(lacking) {
-            Ok(0) => {}
-            Ok(given) => tracing::warn!(
-                given_bytes = given,
-                left_bytes = ballast.held(),
-                "space that was set aside is given back, for what is written on the full disk"
-            ),
-            Err(error) => tracing::warn!(%error, "space that was set aside cannot be given back"),
+            Ok(given) => {
+                tracing::debug!(
+                    given,
+                    left = ballast.held(),
+                    "gave space back that was set aside"
+                );
+                given == lacking
+            }
+            Err(error) => {
+                tracing::debug!(%error, "space that was set aside cannot be given back");
+                false
+            }
         }
     }
 
@@ -178,7 +186,7 @@ impl Room {
                 "{} MiB are free at {} and {} MiB are kept for the tasks that are already there: free some space; new \
                  tasks are taken again by themselves",
                 left >> 20,
-                self.directory,
+                self.path.display(),
                 self.reserve_bytes >> 20
             )
         });
@@ -267,13 +275,15 @@ mod tests {
         assert_eq!(at(2 * least - 1), (true, true));
         assert_eq!(at(2 * least), (false, true));
         assert_eq!(at(least - 1), (true, true));
-        room.make(GROUP_BYTES);
+        assert!(room.make(least - 1));
         assert_eq!(room.ballast().held(), BALLAST, "there is room for a group");
-        free.store(GROUP_BYTES - MIB, Ordering::Relaxed);
-        room.make(GROUP_BYTES);
+        free.store(MIB, Ordering::Relaxed);
+        assert!(room.make(2 * MIB));
         assert_eq!(room.ballast().held(), BALLAST - MIB);
-        assert_eq!(at(2 * least + MIB - 1), (true, true));
-        assert_eq!(at(2 * least + MIB), (false, true));
+        assert!(!room.make(MIB + BALLAST), "a MiB is lacking");
+        assert_eq!(room.ballast().held(), 0);
+        assert_eq!(at(2 * least + BALLAST - 1), (true, true));
+        assert_eq!(at(2 * least + BALLAST), (false, true));
         assert_eq!(room.ballast().held(), BALLAST);
         assert_eq!(at(RESERVE * 2), (false, false));
     }
@@ -290,5 +300,12 @@ mod tests {
         assert!(room.is_too_small_to_open().is_some());
         room.make_to_open();
         assert_eq!(room.ballast().held(), 0);
+        // What was given back is kept for operators, also by the next process.
+        drop(room);
+        let next = self::room(&directory, &free);
+        for (bytes, stands) in [(BALLAST, false), (BALLAST - 1, true)] {
+            free.store(RESERVE / STAND_STILL + bytes, Ordering::Relaxed);
+            assert_eq!(next.stands_still().is_some(), stands, "{bytes}");
+        }
     }
 }

@@ -25,6 +25,8 @@ pub(in crate::store::embedded) struct Ballast {
     /// Its length when it is whole. 0 where the file system sets nothing aside.
     bytes: u64,
     held: u64,
+    /// It was set aside once, so what it lacks was given back.
+    was_whole: bool,
 }
 
 impl Ballast {
@@ -32,9 +34,10 @@ impl Ballast {
     pub(in crate::store::embedded) fn of(directory: &Path, bytes: u64) -> Self {
         let path = directory.join(NAME);
         let found = fs::symlink_metadata(&path).ok();
-        let held = found.filter(fs::Metadata::is_file);
+        let found = found.filter(fs::Metadata::is_file);
         Self {
-            held: held.map_or(0, |found| found.len().min(bytes)),
+            was_whole: found.is_some(),
+            held: found.map_or(0, |found| found.len().min(bytes)),
             path,
             bytes,
         }
@@ -48,6 +51,11 @@ impl Ballast {
     /// Returns how many bytes it lacks.
     pub(in crate::store::embedded) const fn missing(&self) -> u64 {
         self.bytes - self.held
+    }
+
+    /// Returns how many bytes it lacks since they were given back.
+    pub(in crate::store::embedded) const fn given(&self) -> u64 {
+        if self.was_whole { self.missing() } else { 0 }
     }
 
     /// Takes the bytes that it lacks, and those of a copy that was made without its blocks.
@@ -64,7 +72,7 @@ impl Ballast {
         };
         match fallocate(&file, FallocateFlags::empty(), 0, self.bytes) {
             Ok(()) => {
-                self.held = self.bytes;
+                (self.held, self.was_whole) = (self.bytes, true);
                 Ok(())
             }
             Err(error) => {
@@ -121,6 +129,7 @@ mod tests {
         let path = directory.path();
         let mut ballast = Ballast::of(path, 4 * MIB);
         assert_eq!((ballast.held(), ballast.missing()), (0, 4 * MIB));
+        assert_eq!(ballast.given(), 0, "there was none");
         assert_eq!(ballast.give(MIB).unwrap(), 0);
         ballast.fill().unwrap();
         assert_eq!((ballast.held(), ballast.missing()), (4 * MIB, 0));
@@ -130,10 +139,13 @@ mod tests {
         // The next process goes on with what there is.
         let mut ballast = Ballast::of(path, 4 * MIB);
         assert_eq!((ballast.held(), ballast.missing()), (3 * MIB, MIB));
+        assert_eq!(ballast.given(), MIB);
         ballast.fill().unwrap();
         assert!(blocks(path) >= 4 * MIB);
         assert_eq!(ballast.give(u64::MAX).unwrap(), 4 * MIB);
         assert_eq!((ballast.held(), blocks(path)), (0, 0));
+        let mut ballast = Ballast::of(path, 4 * MIB);
+        assert_eq!((ballast.held(), ballast.given()), (0, 4 * MIB));
         ballast.fill().unwrap();
         assert_eq!(ballast.held(), 4 * MIB);
     }

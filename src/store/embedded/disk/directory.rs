@@ -111,6 +111,11 @@ impl Directory {
         self.path.display()
     }
 
+    /// Returns its path.
+    pub(in crate::store::embedded) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns the path of the database.
     pub(in crate::store::embedded) fn store(&self) -> PathBuf {
         self.path.join("store")

@@ -117,6 +117,20 @@ impl Act {
         }
     }
 
+    /// Returns about how many bytes it writes.
+    pub(in crate::store::embedded) fn bytes(&self) -> u64 {
+        let of = |value: Option<&Slice>| value.map_or(0, |value| value.len());
+        let bytes: usize = match self {
+            Self::Put { writes, .. } => writes.iter().map(|one| of(one.value.as_ref())).sum(),
+            Self::PutNewest { writes, .. } => writes.iter().map(|one| of(one.value.as_ref())).sum(),
+            Self::SwapTasks { swaps, .. } => swaps.iter().map(|swap| swap.value.len()).sum(),
+            Self::SwapRecord { value, .. } => value.len(),
+            Self::SwapClock { to, .. } => to.len(),
+            Self::Settle { .. } | Self::Upkeep => 0,
+        };
+        bytes as u64
+    }
+
     /// Tells whether its caller waits for it no more.
     pub(in crate::store::embedded) fn is_given_up(&self) -> bool {
         match self {

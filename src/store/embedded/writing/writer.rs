@@ -105,12 +105,26 @@ impl Writer {
             acts.into_iter().partition(Act::can_wait_for_room);
         self.shared.room.note_refused(waits.len());
         refuse(waits, &unavailable(reason));
-        if rest.iter().any(|act| !matches!(act, Act::Settle { .. })) {
-            // A database that is opened anew writes all its buffers out.
-            let bytes = self.broken.as_ref().map_or(GROUP_BYTES, |_| u64::MAX);
-            self.shared.room.make(bytes);
+        let (reads, writes): (Vec<Act>, Vec<Act>) = rest
+            .into_iter()
+            .partition(|act| matches!(act, Act::Settle { .. }));
+        if writes.is_empty() {
+            return reads;
         }
-        rest
+        if self.broken.is_some() {
+            // A database that is opened anew writes all its buffers out.
+            self.shared.room.make(u64::MAX);
+        } else {
+            let bytes: u64 = writes.iter().map(Act::bytes).sum();
+            // The journal adds to each row, and a file system counts in blocks.
+            if !self.shared.room.make(GROUP_BYTES.saturating_add(2 * bytes)) {
+                // A write that finds no room would break the database.
+                self.shared.room.note_refused(writes.len());
+                refuse(writes, &unavailable(reason));
+                return reads;
+            }
+        }
+        [writes, reads].into_iter().flatten().collect()
     }
 
     fn commit(&mut self, group: Group<'_>) {
