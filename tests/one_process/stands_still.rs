@@ -145,6 +145,18 @@ async fn operate(client: &Client, disk: &SmallDisk, tasks: &[String], dead: &str
     }
 }
 
+/// The worker of an attempt gives a sign of life, and reports its end.
+async fn end(client: &Client, disk: &SmallDisk, mut attempt: Value) {
+    for path in ["/v1/worker/heartbeat", "/v1/worker/settle"] {
+        disk.fill();
+        let report = json!({"worker": "w", "tasks": [attempt]});
+        let (status, answer) = client.call("POST", path, Some(report)).await;
+        let is_taken = status == 200 && answer["results"][0]["status"] == "ok";
+        assert!(is_taken, "{path}: {status} {answer}");
+        attempt["outcome"] = json!("succeeded");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn operators_are_served_on_a_disk_without_a_free_byte_and_the_node_says_why_it_stands_still()
 {
@@ -179,7 +191,18 @@ async fn operators_are_served_on_a_disk_without_a_free_byte_and_the_node_says_wh
         unwanted.push(client.register("c", "1h").await);
     }
 
-    // The disk is full before the tasks are due.
+    // An attempt that runs, and a disk that is full before the others are due.
+    let running = client.register("r", "0s").await;
+    let until = client.time.moment().after(SOON);
+    let attempt = loop {
+        let poll = json!({"worker": "w", "callbacks": ["r"], "max_tasks": 1, "wait": "500ms"});
+        let (_, polled) = client.call("POST", "/v1/worker/poll", Some(poll)).await;
+        let attempt = &polled["tasks"][0]["attempt"];
+        if attempt.is_number() {
+            break json!({"id": running, "attempt": attempt});
+        }
+        assert!(client.time.moment() < until, "{polled}");
+    };
     let mut due = Vec::new();
     for _ in 0..5 {
         due.push(client.register("e", "4s").await);
@@ -206,6 +229,8 @@ async fn operators_are_served_on_a_disk_without_a_free_byte_and_the_node_says_wh
         assert_ne!(client.state(id).await, "succeeded", "nothing fires");
     }
     operate(&client, &disk, &unwanted, &dead, &stolen_id).await;
+    end(&client, &disk, attempt).await;
+    assert_eq!(client.state(&running).await, "succeeded");
     let new = server.log().split_off(said);
     assert!(new.contains("the service stands still"), "{new}");
     assert!(new.lines().count() < 40, "{new}");

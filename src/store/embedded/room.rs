@@ -1,8 +1,9 @@
 //! The room tells the store how much of the disk is left, and what may still be written.
 //!
 //! - With less than the reserve left, new tasks are refused. Everything else goes on.
-//! - With hardly a byte left, nothing is written that begins or drives work: hands of clocks, claims, heartbeats. So nothing
-//!   fires. What ends work, and what operators change, goes on from the ballast, and the node is not ready.
+//! - With hardly a byte left, nothing is written that begins or drives work: hands of clocks and claims. So nothing fires. What
+//!   ends work, and what operators change, goes on from the ballast, and the node is not ready. Heartbeats do until half of
+//!   the ballast is left.
 //!
 //! The ballast is a part of the reserve: what it holds counts as left.
 
@@ -144,6 +145,11 @@ impl Room {
                 false
             }
         }
+    }
+
+    /// Tells whether less than half of the ballast is left.
+    pub(super) fn is_low(&self) -> bool {
+        self.ballast().is_low()
     }
 
     /// Gives the whole ballast back if there is no room to open the database.

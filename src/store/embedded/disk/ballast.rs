@@ -53,6 +53,11 @@ impl Ballast {
         self.bytes - self.held
     }
 
+    /// Tells whether less than half of it is left.
+    pub(in crate::store::embedded) const fn is_low(&self) -> bool {
+        self.held < self.bytes / 2
+    }
+
     /// Returns how many bytes it lacks since they were given back.
     pub(in crate::store::embedded) const fn given(&self) -> u64 {
         if self.was_whole { self.missing() } else { 0 }
@@ -135,11 +140,16 @@ mod tests {
         assert_eq!((ballast.held(), ballast.missing()), (4 * MIB, 0));
         assert!(blocks(path) >= 4 * MIB);
         assert_eq!(ballast.give(MIB).unwrap(), MIB);
+        assert!(!ballast.is_low());
         assert!(blocks(path) < 4 * MIB && blocks(path) >= 3 * MIB);
         // The next process goes on with what there is.
         let mut ballast = Ballast::of(path, 4 * MIB);
         assert_eq!((ballast.held(), ballast.missing()), (3 * MIB, MIB));
         assert_eq!(ballast.given(), MIB);
+        ballast.give(MIB).unwrap();
+        assert!(!ballast.is_low());
+        ballast.give(1).unwrap();
+        assert!(ballast.is_low());
         ballast.fill().unwrap();
         assert!(blocks(path) >= 4 * MIB);
         assert_eq!(ballast.give(u64::MAX).unwrap(), 4 * MIB);

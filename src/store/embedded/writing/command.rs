@@ -105,15 +105,24 @@ impl Act {
     }
 
     /// Tells whether it begins or drives work, or may be left undone: it waits while the disk has no room.
-    pub(in crate::store::embedded) fn can_wait_for_room(&self) -> bool {
+    pub(in crate::store::embedded) const fn can_wait_for_room(&self) -> bool {
         match self {
             Self::SwapClock { .. } | Self::Upkeep => true,
             Self::SwapTasks { begins, .. } => *begins,
-            // Heartbeats.
+            Self::Put { .. }
+            | Self::PutNewest { .. }
+            | Self::SwapRecord { .. }
+            | Self::Settle { .. } => false,
+        }
+    }
+
+    /// Tells whether it writes nothing but heartbeats.
+    pub(in crate::store::embedded) fn is_sign_of_life(&self) -> bool {
+        match self {
             Self::PutNewest { writes, .. } => {
                 writes.iter().all(|write| write.space == Space::Clock)
             }
-            Self::Put { .. } | Self::SwapRecord { .. } | Self::Settle { .. } => false,
+            _ => false,
         }
     }
 

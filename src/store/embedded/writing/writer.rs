@@ -101,8 +101,10 @@ impl Writer {
 
     /// Refuses what can wait while the disk has no room, makes room for the rest, and returns it.
     fn spared(&self, acts: Vec<Act>, reason: &str) -> Vec<Act> {
-        let (waits, rest): (Vec<Act>, Vec<Act>) =
-            acts.into_iter().partition(Act::can_wait_for_room);
+        // Signs of life come as long as attempts run, which may be longer than the ballast lasts.
+        let is_low = self.shared.room.is_low();
+        let waits = |act: &Act| act.can_wait_for_room() || (is_low && act.is_sign_of_life());
+        let (waits, rest): (Vec<Act>, Vec<Act>) = acts.into_iter().partition(waits);
         self.shared.room.note_refused(waits.len());
         refuse(waits, &unavailable(reason));
         let (reads, writes): (Vec<Act>, Vec<Act>) = rest
