@@ -106,9 +106,6 @@ pub mod model;
 #[cfg(feature = "queue")]
 #[cfg_attr(not(tickwheel_rooms), doc(hidden))]
 pub mod queue;
-#[cfg(feature = "server")]
-#[cfg_attr(not(tickwheel_rooms), doc(hidden))]
-pub mod repeats;
 #[cfg(feature = "queue")]
 #[cfg_attr(not(tickwheel_rooms), doc(hidden))]
 pub mod schema;

@@ -20,8 +20,8 @@ use crate::{
         wheel::Shape,
     },
     queue::{Publisher, Subscriptions},
-    repeats::Repeats,
     store::{self, Store, Underway, index},
+    telemetry::repeats::Repeats,
     time_source::TimeSource,
 };
 

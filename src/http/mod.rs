@@ -57,7 +57,7 @@ pub mod show {
 }
 use crate::{
     api::text::shorten, flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
-    repeats::Repeats, time_source::TimeSource,
+    telemetry::repeats::Repeats, time_source::TimeSource,
 };
 
 /// The pieces of a copy of the store, in order; the next one may wait for the disk. An error is the last.

@@ -5,7 +5,7 @@
 //! another are two classes. The texts of these errors are made here, beside the rule that reads them, and the text is all that
 //! decides. So whoever knows an error, or its class, gets the same class: a row, a letter, a filter, a program of the user's.
 
-use std::net::{Ipv4Addr, Ipv6Addr};
+use core::net::{Ipv4Addr, Ipv6Addr};
 
 use uuid::Uuid;
 

@@ -47,18 +47,6 @@ pub struct Transition {
     pub ttl: Option<Duration>,
 }
 
-impl Transition {
-    /// Tells whether it begins an attempt: the row has one more than the one that must be there.
-    #[must_use]
-    pub const fn begins_an_attempt(&self) -> bool {
-        let before = match self.expect {
-            Expect::Absent => 0,
-            Expect::Row { attempt, .. } => attempt,
-        };
-        self.row.attempt > before
-    }
-}
-
 /// Computes what an event makes of a task.
 ///
 /// `row` is what the caller last read (none: absent), `spec` the task, `now` the caller's wall clock, `nonce` a fresh

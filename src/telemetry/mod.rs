@@ -11,6 +11,7 @@ mod metric;
 pub mod otlp;
 pub mod process;
 mod quiet;
+pub mod repeats;
 mod short;
 pub mod table;
 pub mod traces;

@@ -122,7 +122,7 @@ impl Client {
 /// Everything that an operator does to stop work, and to close a door.
 async fn operate(client: &Client, disk: &SmallDisk, tasks: &[String], dead: &str, key: &str) {
     for task in tasks {
-        // Whoever fills the disk takes what is given back.
+        // Another program takes all that is given back.
         disk.fill();
         let (status, answer) = client
             .call("POST", &format!("/v1/tasks/{task}/cancel"), None)
@@ -235,7 +235,7 @@ async fn operators_are_served_on_a_disk_without_a_free_byte_and_the_node_says_wh
     assert!(new.contains("the service stands still"), "{new}");
     assert!(new.lines().count() < 40, "{new}");
 
-    // What was changed holds, also for a process that starts on the full disk.
+    // The changes hold, also for a process that starts on the full disk.
     for is_restarted in [false, true] {
         if is_restarted {
             disk.fill();

@@ -30,8 +30,8 @@ const STAND_STILL: u64 = 32;
 /// With less the database is not opened anew, because the contents of its buffers would not fit.
 const REOPEN_BYTES_MIN: u64 = 4 * 1024 * 1024;
 
-/// Bytes that are made free before a group of operators' calls is written, beside those of their rows. Whoever fills the disk
-/// may take what is left of them, so the ballast is enough for hundreds of calls.
+/// Bytes that are made free before a group of operators' calls is written, beside those of their rows. Another program may
+/// take the rest of them at once, so the ballast is enough for hundreds of calls.
 pub(super) const GROUP_BYTES: u64 = 256 * 1024;
 
 /// See the module.
@@ -74,14 +74,14 @@ impl Room {
             .map_or(Ok(()), |reason| Err(Error::Full { reason }))
     }
 
-    /// Returns the reason when nothing may be begun, as it is at this moment. Whoever fills the disk does not wait for the next
-    /// look of the upkeep.
+    /// Returns the reason when nothing may be begun, as it is at this moment. A program that fills the disk does not wait for
+    /// the next look of the upkeep.
     pub(super) fn stands_still(&self) -> Option<String> {
         if let Some(reason) = self.standing() {
             return Some(reason);
         }
         let free = self.free()?;
-        // What was given back is for operators' calls, also in the next process.
+        // The bytes that were given back are for operators' calls, also in the next process.
         let kept = self.least().saturating_add(self.ballast().given());
         if free >= kept {
             return None;
@@ -214,7 +214,7 @@ impl Room {
         if free < missing.saturating_add(self.least().saturating_mul(2)) {
             return false;
         }
-        // Whoever else writes may have taken the room meanwhile: it is tried again.
+        // Another program may have taken the room meanwhile: it is tried again.
         ballast.fill().is_ok()
     }
 
@@ -269,7 +269,7 @@ mod tests {
         };
         assert_eq!(at(RESERVE), (false, false));
         assert_eq!(room.ballast().held(), BALLAST);
-        // What the ballast holds counts as left.
+        // The bytes of the ballast count as left.
         assert_eq!(at(RESERVE - BALLAST), (false, false));
         assert_eq!(at(RESERVE - BALLAST - 1), (false, true));
         assert_eq!(at(least), (false, true));
@@ -306,7 +306,7 @@ mod tests {
         assert!(room.is_too_small_to_open().is_some());
         room.make_to_open();
         assert_eq!(room.ballast().held(), 0);
-        // What was given back is kept for operators, also by the next process.
+        // The bytes that were given back are kept for operators, also by the next process.
         drop(room);
         let next = self::room(&directory, &free);
         for (bytes, stands) in [(BALLAST, false), (BALLAST - 1, true)] {

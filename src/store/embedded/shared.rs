@@ -31,7 +31,7 @@ pub(super) struct Shared {
     pub(super) brake: WriteStall,
     /// Held while erased ticks are dropped, and while a copy fixes its moment.
     pub(super) dropping: Mutex<()>,
-    /// What is left of the disk.
+    /// The room that is left on the disk.
     pub(super) room: Room,
     open: RwLock<Option<Arc<Open>>>,
     /// Why the writer takes nothing.

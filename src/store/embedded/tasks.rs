@@ -147,7 +147,7 @@ impl TaskStore for Store {
             }
         };
         let swaps: Vec<TaskSwap> = transitions.iter().map(swap).collect();
-        let begins = transitions.iter().all(Transition::begins_an_attempt);
+        let begins = transitions.iter().all(begins_an_attempt);
         let bytes = swaps.iter().map(|swap| swap.value.len()).sum();
         let answer = self.pen.ask(bytes, |answer| Act::SwapTasks {
             swaps,
@@ -220,6 +220,15 @@ impl TaskStore for Store {
     fn heartbeats_kept_since(&self) -> Option<Millis> {
         Some(self.shared.opened_at)
     }
+}
+
+/// Tells whether a write begins an attempt: the row has one more than the one that must be there.
+const fn begins_an_attempt(transition: &Transition) -> bool {
+    let before = match transition.expect {
+        Expect::Absent => 0,
+        Expect::Row { attempt, .. } => attempt,
+    };
+    transition.row.attempt > before
 }
 
 /// Only one process has the directory, so the list need not outlive it.

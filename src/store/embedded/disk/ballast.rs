@@ -91,7 +91,7 @@ impl Ballast {
                     self.held = 0;
                     return fs::remove_file(&self.path);
                 }
-                // What it took before the disk was full is given back.
+                // The blocks that it took before the disk was full are given back.
                 file.set_len(self.held)?;
                 Err(error)
             }
