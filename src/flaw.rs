@@ -80,6 +80,8 @@ pub enum Flaw {
     LiveKeyTaken,
     /// The id of a run of a schedule is drawn, and not computed.
     RunDrawn,
+    /// A run that was missed is withdrawn before its schedule says that it is void.
+    WithdrawnBeforeMarked,
     /// A page of a job counts as done before its tasks are changed.
     JobPageLeftFirst,
     /// A task of a sequence is claimed without its turn.

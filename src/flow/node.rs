@@ -11,7 +11,8 @@ use super::{
     cluster::members::Members,
     context::Context,
     dispatch::{
-        gatekeeper::Gatekeeper, look::Looker, near::Near, republish::Republisher, send::Sender,
+        gatekeeper::Gatekeeper, late_runs::LateRuns, look::Looker, near::Near,
+        republish::Republisher, send::Sender,
     },
     entries::{entry_writer::Placer, watermarks::Hands},
     family::{release::Releaser, reopen::Opener, tend::Tender, tree::Forester},
@@ -115,16 +116,16 @@ impl Node {
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
-            node.lead();
+            node.lead(stages.sender.late_runs().clone());
         }
         node
     }
 
     /// Starts the stages that one node of all does the work of: bulk work, and schedules.
-    fn lead(&self) {
+    fn lead(&self, late: LateRuns) {
         let runner = self.service.jobs.runner();
         self.keep("jobs", &self.stop, move |stop| runner.clone().run(stop));
-        let stage = self.service.schedules.stage(self.members.clone());
+        let stage = self.service.schedules.stage(self.members.clone(), late);
         self.keep("schedules", &self.stop, move |stop| stage.clone().run(stop));
     }
 
@@ -430,7 +431,9 @@ fn service(
     let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
-    let runs = RunTasks::new(ctx(), registrar.clone(), mover.clone(), canceller.clone());
+    let standing = asker.standing().clone();
+    let by = (registrar.clone(), mover.clone(), canceller.clone());
+    let runs = RunTasks::new(ctx(), by, standing);
     let of_jobs = (runs.clone(), known.callbacks.clone());
     let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
     let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::schedule::{advance, cron, plan};
+use crate::model::schedule::{advance, cron, missed, plan};
 
 /// Longest cron expression: a hundred numbers fit, and reading it takes microseconds.
 pub const CRON_BYTES_MAX: usize = cron::TEXT_BYTES_MAX;
@@ -11,7 +11,7 @@ pub const CRON_BYTES_MAX: usize = cron::TEXT_BYTES_MAX;
 pub const CRONS_MAX: usize = plan::EXPRESSIONS_MAX;
 
 /// Longest catch-up window; rows of tasks that have ended live more than twice as long.
-pub const CATCH_UP_WINDOW_MAX: Duration = advance::WINDOW_MAX;
+pub const CATCH_UP_WINDOW_MAX: Duration = missed::WINDOW_MAX;
 
 /// Catch-up window of a schedule that names none: a night and a day.
 pub const CATCH_UP_WINDOW: Duration = Duration::from_secs(24 * 3600);

@@ -43,6 +43,10 @@ pub enum Reason {
     Gated,
     /// It cannot be told whether a gate of its callback is open.
     GateUnknown,
+    /// It is a run of a schedule that would be late, and has not been decided on again yet.
+    Undecided,
+    /// It was such a run, and its row says that it does not run.
+    Withdrawn,
 }
 
 /// The stage that has the task.
@@ -93,6 +97,8 @@ pub enum Action {
 #[must_use]
 pub const fn action(reason: Reason, stage: Stage, class: Class) -> Action {
     match (reason, stage) {
+        // Its row ends it, at the next look.
+        (Reason::Withdrawn, _) => Action::LeaveToLook,
         // Nothing has been handed over at that stage.
         (Reason::Gated, Stage::Read) => Action::RetryHere,
         (Reason::Gated, _) => Action::Hold,
@@ -112,7 +118,11 @@ const fn of_stage(reason: Reason, stage: Stage, class: Class) -> Action {
             record_comes,
             never_published,
         } => match reason {
-            Reason::Early | Reason::ContentAway | Reason::Unconfirmed | Reason::GateUnknown
+            Reason::Early
+            | Reason::ContentAway
+            | Reason::Unconfirmed
+            | Reason::GateUnknown
+            | Reason::Undecided
                 if !record_comes =>
             {
                 Action::RetryHere
@@ -125,12 +135,16 @@ const fn of_stage(reason: Reason, stage: Stage, class: Class) -> Action {
             Reason::RowAway => Action::RetryHere,
             Reason::RowUnreadable => Action::SetAside,
             // The look waits in its place, and is put further on behind [`LOOK_PATIENCE`] while the queue takes others.
-            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown => Action::RetryHere,
+            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown | Reason::Undecided => {
+                Action::RetryHere
+            }
             _ => look_of(reason, class),
         },
         // Its look may come a claim timeout later.
         Stage::Recovery => match reason {
-            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown => Action::RetryHere,
+            Reason::Unconfirmed | Reason::ContentAway | Reason::GateUnknown | Reason::Undecided => {
+                Action::RetryHere
+            }
             _ => Action::LeaveToLook,
         },
         Stage::Release => match reason {
@@ -150,7 +164,8 @@ const fn fire(reason: Reason, failing: Duration, others_pass: bool, class: Class
             | Reason::ContentAway
             | Reason::RowAway
             | Reason::NoRoom
-            | Reason::GateUnknown,
+            | Reason::GateUnknown
+            | Reason::Undecided,
             _,
         ) => Action::RetryHere,
         (Reason::Unconfirmed, _) if !alone => Action::RetryHere,
@@ -309,6 +324,26 @@ mod tests {
         assert_eq!(action(GateUnknown, Stage::Look, Tracked), RetryHere);
         assert_eq!(action(GateUnknown, Stage::Recovery, Tracked), RetryHere);
         assert_eq!(action(GateUnknown, Stage::Release, Tracked), RetryHere);
+    }
+
+    #[test]
+    fn a_late_run_waits_for_its_schedule_and_is_dropped_where_that_withdraws_it() {
+        let stages = [
+            fired(600_000, true),
+            near(false, true),
+            Stage::Look,
+            Stage::Recovery,
+            Stage::Release,
+        ];
+        for (stage, class) in stages
+            .into_iter()
+            .flat_map(|stage| [(stage, Tracked), (stage, Record)])
+        {
+            assert_eq!(action(Undecided, stage, class), RetryHere, "{stage:?}");
+            assert_eq!(action(Withdrawn, stage, class), LeaveToLook, "{stage:?}");
+        }
+        assert_eq!(action(Undecided, near(true, true), Tracked), LookSoon);
+        assert_eq!(action(Undecided, near(true, false), Record), LeaveToLook);
     }
 
     #[test]

@@ -174,6 +174,7 @@ pub fn decode_run(bytes: Bytes) -> Result<Listed, Malformed> {
             seq: message.seq,
             time: Millis(message.time_ms),
             entered: false,
+            late: false,
         },
         cause: read(&CAUSES, message.cause, "cause")?,
         skipped: message.skipped,
@@ -332,6 +333,7 @@ fn run_message(run: &Run) -> v1::ScheduleRun {
         seq: run.seq,
         time_ms: run.time.0,
         entered: run.entered,
+        late: run.late,
     }
 }
 
@@ -342,6 +344,7 @@ fn run_of(message: &v1::ScheduleRun) -> Result<Run, Malformed> {
         seq: message.seq,
         time: Millis(message.time_ms),
         entered: message.entered,
+        late: message.late,
     })
 }
 
@@ -385,6 +388,7 @@ mod tests {
             seq,
             time: Millis(1_800_000_000_000),
             entered: seq == 4,
+            late: seq == 5,
         }
     }
 
@@ -477,6 +481,7 @@ mod tests {
             let listed = Listed {
                 run: Run {
                     entered: false,
+                    late: false,
                     ..run(4)
                 },
                 cause,

@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use super::{
     gatekeeper::Gates,
-    send::{Sending, Unsent},
+    sending::{Sending, Unsent},
 };
 use crate::{
     flow::{context::Context, ordering::turn::TurnKeeper, records::callbacks::Passage},

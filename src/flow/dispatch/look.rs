@@ -14,7 +14,8 @@ use super::{
     held_back::{hold_behind, hold_gated, hold_queued},
     look_entries::look_at_tree,
     republish::{Republisher, Sent},
-    send::{Sender, Sending, Unsent},
+    send::Sender,
+    sending::{Sending, Unsent},
     unclaimed::Demand,
     undelivered as set_aside,
 };

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::send::Sending;
+use super::sending::Sending;
 use crate::{
     flow::context::Context,
     model::{entry::Entry, look::Grid, state::TaskRow, time::Millis},

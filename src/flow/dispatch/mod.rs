@@ -2,13 +2,15 @@
 //!
 //! [`send`] publishes their records, which [`record`] makes. [`near`] holds tasks that are due before a wheel could hand
 //! them out.
-//! [`gatekeeper`] holds tasks behind gates that are not open. [`look`] examines tasks that went out, and publishes again
-//! those that were lost. [`unclaimed`] tells operators which tasks no worker has taken, and [`pollers`] which workers ask.
-//! Rows that cannot be understood are set aside (`undelivered`). `beats` reads heartbeats for looks.
+//! [`gatekeeper`] holds tasks behind gates that are not open. `late_runs` asks schedules about runs that would be late.
+//! [`look`] examines tasks that went out, and publishes again those that were lost. [`unclaimed`] tells operators which tasks no
+//! worker has taken, and [`pollers`] which workers ask. Rows that cannot be understood are set aside (`undelivered`). `beats`
+//! reads heartbeats for looks.
 
 mod beats;
 pub mod gatekeeper;
 mod held_back;
+pub(in crate::flow) mod late_runs;
 pub mod look;
 pub(in crate::flow) mod look_entries;
 pub mod near;
@@ -17,6 +19,7 @@ pub mod record;
 pub(in crate::flow) mod republish;
 pub(in crate::flow) mod retrying;
 pub mod send;
+pub(in crate::flow) mod sending;
 pub mod topics;
 pub mod unclaimed;
 pub(in crate::flow) mod undelivered;

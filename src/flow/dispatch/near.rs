@@ -15,7 +15,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::{
     look_entries::look_soon,
-    send::{Sender, Sending, Unsent},
+    send::Sender,
+    sending::{Sending, Unsent},
 };
 use crate::{
     flaw::{self, Flaw},

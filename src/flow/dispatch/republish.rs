@@ -9,7 +9,8 @@ use std::sync::Arc;
 use super::{
     held_back::is_first,
     look_entries::look_soon,
-    send::{Sender, Sending, Unsent},
+    send::Sender,
+    sending::{Sending, Unsent},
 };
 use crate::{
     flaw::{self, Flaw},

@@ -9,7 +9,6 @@
 
 use std::{
     collections::HashMap,
-    fmt,
     num::NonZero,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
@@ -20,7 +19,9 @@ use tokio::sync::Semaphore;
 
 use super::{
     gatekeeper::{Gatekeeper, Gates, Holding},
+    late_runs::{LateRuns, late_run},
     record,
+    sending::{Sending, Unsent},
     unclaimed::Demand,
 };
 use crate::{
@@ -32,83 +33,17 @@ use crate::{
     },
     limits,
     model::{
-        dispatch::Dispatch,
         ids::TaskId,
         ordering::Sequence,
         target::Target,
         task::{Content, Spec},
         time::Millis,
-        undelivered::{PATIENCE, Reason},
+        undelivered::PATIENCE,
     },
     queue::{PublishError, Record, message::TimeTexts},
     store,
     time_source::Moment,
 };
-
-/// A task to hand over.
-#[derive(Debug, Clone)]
-pub(in crate::flow) struct Sending {
-    /// Its way to the target.
-    pub dispatch: Dispatch,
-    /// The task.
-    pub spec: Arc<Spec>,
-    /// It goes out for the first time since it was registered or moved. Figures of firing count only such
-    /// tasks.
-    pub first: bool,
-}
-
-/// Why a task was not handed over.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::flow) enum Unsent {
-    /// It is not due by this node's clock.
-    Early,
-    /// The gate of this collection is not open; empty is the gate of the whole callback.
-    Gated(String),
-    /// This node cannot tell whether a gate is open.
-    GateUnknown,
-    /// Its content, kept apart, is gone.
-    NoContent,
-    /// Its content, kept apart, cannot be understood.
-    DamagedContent(String),
-    /// Its content could not be read now.
-    StoreAway(String),
-    /// The queue did not take it.
-    Queue(PublishError),
-}
-
-impl fmt::Display for Unsent {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Early => f.write_str("it is not due yet"),
-            Self::Gated(_) => f.write_str("a gate of its callback is not open"),
-            Self::GateUnknown => f.write_str("the configuration could not be read lately"),
-            Self::NoContent => f.write_str("its content is gone"),
-            Self::DamagedContent(reason) => write!(f, "its content is damaged: {reason}"),
-            Self::StoreAway(reason) => write!(f, "its content cannot be read now: {reason}"),
-            Self::Queue(PublishError::Refused(reason)) => {
-                write!(f, "the queue refuses it: {reason}")
-            }
-            Self::Queue(error) => error.fmt(f),
-        }
-    }
-}
-
-impl Unsent {
-    /// Returns the reason, for the policy.
-    #[must_use]
-    pub(in crate::flow) const fn reason(&self) -> Reason {
-        match self {
-            Self::Early => Reason::Early,
-            Self::Gated(_) => Reason::Gated,
-            Self::GateUnknown => Reason::GateUnknown,
-            Self::NoContent | Self::DamagedContent(_) => Reason::ContentGone,
-            Self::StoreAway(_) => Reason::ContentAway,
-            Self::Queue(PublishError::Refused(_)) => Reason::Refused,
-            Self::Queue(PublishError::NoSuchTopic(_)) => Reason::NoSuchTopic,
-            Self::Queue(PublishError::Unconfirmed(_)) => Reason::Unconfirmed,
-        }
-    }
-}
 
 /// Contents that are kept apart, as far as they could be read. One that is missing is gone.
 type Contents = HashMap<TaskId, Result<Content, Unsent>>;
@@ -129,6 +64,7 @@ pub struct Sender {
     pulse: RecentActivity,
     demand: Demand,
     keeper: Gatekeeper,
+    late_runs: LateRuns,
     answers: Arc<Mutex<Answers>>,
     /// The turns of larger batches, where the queue does its work on the cores of this process.
     turns: Option<Arc<Semaphore>>,
@@ -152,6 +88,7 @@ impl Sender {
             pulse,
             demand,
             keeper,
+            late_runs: LateRuns::default(),
             answers: Arc::default(),
             turns,
         }
@@ -160,6 +97,11 @@ impl Sender {
     /// Returns the keeper of the gates that tasks go out by.
     pub(in crate::flow) const fn gatekeeper(&self) -> &Gatekeeper {
         &self.keeper
+    }
+
+    /// Returns the questions about runs of schedules that would be late.
+    pub(in crate::flow) const fn late_runs(&self) -> &LateRuns {
+        &self.late_runs
     }
 
     /// Holds tasks that a gate has kept from going out; one result per task, in order.
@@ -207,7 +149,7 @@ impl Sender {
     pub(in crate::flow) async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
         let mut results = vec![Ok(()); batch.len()];
         let (now, gates) = (self.ctx.now(), self.keeper.gates());
-        let (mut small, mut large, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ready, mut late, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
             // Never early: the last place that can hold it back on this side of the queue.
             if now < sending.dispatch.start && !flaw::is(Flaw::PublishEarly) {
@@ -216,19 +158,16 @@ impl Sender {
                 *result = Err(unsent);
             } else if !self.goes_first(sending, now) {
                 behind.push(sending);
-            } else if sending.spec.content().is_some() || self.leaves_content(&sending.spec) {
-                small.push((index, sending));
+            } else if let Some(schedule) = late_run(sending, now) {
+                late.push((schedule, (index, sending)));
             } else {
-                large.push((index, sending));
+                ready.push((index, sending));
             }
         }
-        self.publish(&small, &HashMap::new(), &mut results).await;
-        for part in parts(&large) {
-            // Twice: a content takes memory as it is read, and again as the record that is made of it.
-            let _room = self.ctx.contents.take(2 * bytes_of(part)).await;
-            metrics::gauge!("tickwheel_contents_free_bytes").set(self.ctx.contents.free() as f64);
-            let contents = self.contents(part).await;
-            self.publish(part, &contents, &mut results).await;
+        self.hand_over(ready, &mut results).await;
+        if !late.is_empty() {
+            let decided = self.decided_again(late, &mut results).await;
+            self.hand_over(decided, &mut results).await;
         }
         for (sending, result) in batch.iter().zip(&results) {
             if result.is_err()
@@ -239,6 +178,40 @@ impl Sender {
         }
         self.count(&behind);
         results
+    }
+
+    /// Returns the runs that still go out after their schedules have decided on them again.
+    async fn decided_again<'a>(
+        &self,
+        late: Vec<(&str, (usize, &'a Sending))>,
+        results: &mut [Result<(), Unsent>],
+    ) -> Vec<(usize, &'a Sending)> {
+        let runs = late.iter().map(|(name, (_, run))| (*name, run.dispatch.id));
+        let decided = self.late_runs.ask(&runs.collect::<Vec<_>>()).await;
+        let mut going = Vec::with_capacity(late.len());
+        for ((_, (index, sending)), unsent) in late.into_iter().zip(decided) {
+            match unsent {
+                Some(unsent) => set(results, index, unsent),
+                None => going.push((index, sending)),
+            }
+        }
+        going
+    }
+
+    /// Publishes those tasks of a batch that may go out, and notes how each went at its index.
+    async fn hand_over(&self, ready: Vec<(usize, &Sending)>, results: &mut [Result<(), Unsent>]) {
+        let is_small = |(_, sending): &(usize, &Sending)| {
+            sending.spec.content().is_some() || self.leaves_content(&sending.spec)
+        };
+        let (small, large): (Vec<_>, Vec<_>) = ready.into_iter().partition(is_small);
+        self.publish(&small, &HashMap::new(), results).await;
+        for part in parts(&large) {
+            // Twice: a content takes memory as it is read, and again as the record that is made of it.
+            let _room = self.ctx.contents.take(2 * bytes_of(part)).await;
+            metrics::gauge!("tickwheel_contents_free_bytes").set(self.ctx.contents.free() as f64);
+            let contents = self.contents(part).await;
+            self.publish(part, &contents, results).await;
+        }
     }
 
     /// Tells whether the message of a task goes out without its content, which is kept apart and read at the claim.

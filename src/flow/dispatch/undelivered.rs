@@ -3,7 +3,7 @@
 //!
 //! [`crate::model::undelivered`] decides when.
 
-use super::send::Unsent;
+use super::sending::Unsent;
 use crate::{
     flow::{api::Fault, context::Context},
     model::entry::Entry,

@@ -18,7 +18,7 @@ use crate::{
         context::{Context, Stepped},
         dispatch::{
             near::{Near, NearTask},
-            send::Sending,
+            sending::Sending,
         },
         panics,
         query::find::Finder,

@@ -22,6 +22,7 @@ use crate::{
         api::{Fault, NewTask, TaskView, View},
         cluster::members::Members,
         context::Context,
+        dispatch::late_runs::LateRuns,
         query::find::Finder,
         tasks::asked::{Answer, AskedTask, Asker, RequestMark},
     },
@@ -133,9 +134,9 @@ impl Desk {
     }
 
     /// Returns the stage that looks at the schedules.
-    pub(in crate::flow) fn stage(&self, members: Members) -> Stage {
+    pub(in crate::flow) fn stage(&self, members: Members, late: LateRuns) -> Stage {
         let (driver, agenda) = (self.driver.clone(), self.agenda.clone());
-        Stage::new(Arc::clone(&self.ctx), driver, members, agenda)
+        Stage::new(Arc::clone(&self.ctx), driver, members, agenda, late)
     }
 
     /// Returns the data about time zones.
@@ -424,6 +425,7 @@ impl Desk {
                     seq: 0,
                     time: task.id.first_start(),
                     entered: true,
+                    late: false,
                 },
                 cause: Cause::Trigger,
                 skipped: false,

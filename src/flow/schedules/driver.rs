@@ -5,25 +5,27 @@
 //! begins anew on what is there.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, Mutex, PoisonError},
 };
 
 use super::{
     plans,
-    records::{Read, Schedules, Written},
+    records::{Read, Schedules, Written, raced},
     runs::Runs,
-    tasks::RunTasks,
+    tasks::{RunTasks, Unentered},
     wakes::{Wakes, Why},
 };
 use crate::{
+    flaw::{self, Flaw},
     flow::{api::Fault, context::Context},
-    limits::{ENTERED_REMEMBERED, REPAIR_AFTER, SCHEDULE_WRITES_A_LOOK_MAX},
+    limits::{ENTERED_REMEMBERED, REPAIR_AFTER, SCHEDULE_RACES_MAX, SCHEDULE_WRITES_A_LOOK_MAX},
     model::{
         ids::TaskId,
         record::Record,
         schedule::{
-            advance::{self, Advanced, Around, Seen},
+            advance::{Advanced, Around, Seen, advance},
+            again::again,
             hash,
             life::{Schedule, State},
             plan::Plan,
@@ -78,8 +80,16 @@ impl Driver {
             return Ok(None);
         }
         for _ in 0..SCHEDULE_WRITES_A_LOOK_MAX {
-            let seen = self.settle(name, &schedule).await?;
-            let Some(advanced) = self.advanced(name, &schedule, &seen)? else {
+            let (seen, unentered) = self.settle(name, &schedule).await?;
+            let again = self.again(name, &schedule, &seen, &unentered.late)?;
+            let advanced = match again {
+                Some(again) => Some(again),
+                None => {
+                    self.enter(name, &schedule, &seen, &unentered).await?;
+                    self.advanced(name, &schedule, &seen)?
+                }
+            };
+            let Some(advanced) = advanced else {
                 return Ok(schedule.wake);
             };
             match self.write(name, (&record, &schedule), &advanced).await? {
@@ -96,40 +106,76 @@ impl Driver {
                 return Ok(schedule.wake);
             }
             if !advanced.more {
-                self.enter(name, &schedule, &BTreeMap::new()).await?;
+                let (seen, unentered) = (BTreeMap::new(), Unentered::default());
+                self.enter(name, &schedule, &seen, &unentered).await?;
                 return Ok(schedule.wake);
             }
         }
         Ok(Some(self.ctx.now()))
     }
 
-    /// Withdraws the runs of older generations, and enters those of this one.
+    /// Decides again on runs that would go out late; returns those that it has withdrawn. The next look counts them.
+    pub(super) async fn decide_again(
+        &self,
+        name: &str,
+        held: &BTreeSet<TaskId>,
+    ) -> Result<BTreeSet<TaskId>, Fault> {
+        let mut withdrawn = BTreeSet::new();
+        for _ in 0..SCHEDULE_RACES_MAX {
+            let (Some(record), Some(schedule)) = self.schedules.read(name).await? else {
+                return Ok(withdrawn);
+            };
+            let (mut void, mut valid) = schedule.void_and_valid();
+            void.retain(|run| held.contains(&run.id));
+            let ended = self
+                .tasks
+                .withdraw(name, &schedule, void)
+                .await?
+                .into_iter();
+            withdrawn
+                .extend(ended.filter_map(|(id, seen)| (seen == Seen::Withdrawn).then_some(id)));
+            valid.retain(|run| held.contains(&run.id));
+            let seen = self.tasks.seen(&schedule, &valid).await?;
+            let seen = seen.into_iter().collect();
+            let Some(again) = self.again(name, &schedule, &seen, held)? else {
+                return Ok(withdrawn);
+            };
+            if flaw::is(Flaw::WithdrawnBeforeMarked) {
+                let (void, _) = again.schedule.void_and_valid();
+                self.tasks.withdraw(name, &schedule, void).await?;
+            }
+            self.write(name, (&record, &schedule), &again).await?;
+        }
+        Err(raced(name))
+    }
+
+    /// Withdraws the runs that are void, and reads how the others stand.
     async fn settle(
         &self,
         name: &str,
         schedule: &Schedule,
-    ) -> Result<BTreeMap<TaskId, Seen>, Fault> {
-        let (old, of_now) = schedule.by_generation();
+    ) -> Result<(BTreeMap<TaskId, Seen>, Unentered), Fault> {
+        let (void, valid) = schedule.void_and_valid();
         let mut seen: BTreeMap<TaskId, Seen> = BTreeMap::new();
-        seen.extend(self.tasks.withdraw(name, schedule, old).await?);
-        seen.extend(self.tasks.seen(schedule, &of_now).await?);
-        self.enter(name, schedule, &seen).await?;
-        Ok(seen)
+        seen.extend(self.tasks.withdraw(name, schedule, void).await?);
+        seen.extend(self.tasks.seen(schedule, &valid).await?);
+        let now = self.ctx.now();
+        let is_open = |run: &&Run| is_open(run, &seen) && run.id.first_start() <= now;
+        let open: Vec<Run> = valid.iter().filter(is_open).copied().collect();
+        let unentered = self.tasks.unentered(&open).await?;
+        Ok((seen, unentered))
     }
 
-    /// Enters the runs of this generation that are not known to be entered and have not begun.
+    /// Enters the valid runs that are not known to be entered and have not begun.
     async fn enter(
         &self,
         name: &str,
         schedule: &Schedule,
         seen: &BTreeMap<TaskId, Seen>,
+        unentered: &Unentered,
     ) -> Result<(), Fault> {
-        let (_, of_now) = schedule.by_generation();
-        let is_open = |run: &Run| {
-            let seen = seen.get(&run.id).copied().unwrap_or(Seen::Unstarted);
-            !run.entered && seen == Seen::Unstarted
-        };
-        let open: Vec<Run> = of_now.into_iter().filter(is_open).collect();
+        let (_, mut open) = schedule.void_and_valid();
+        open.retain(|run| is_open(run, seen) && !unentered.standing.contains(&run.id));
         if !open.is_empty() {
             let listed: Vec<Listed> = open.iter().map(|run| listed(*run, false)).collect();
             self.runs.put(name, &listed).await?;
@@ -174,9 +220,34 @@ impl Driver {
         seen: &BTreeMap<TaskId, Seen>,
     ) -> Result<Option<Advanced>, Fault> {
         let plan = self.plan(name, schedule)?;
+        Ok(advance(schedule, &self.around(name, schedule, &plan, seen)))
+    }
+
+    fn again(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+        seen: &BTreeMap<TaskId, Seen>,
+        held: &BTreeSet<TaskId>,
+    ) -> Result<Option<Advanced>, Fault> {
+        if held.is_empty() {
+            return Ok(None);
+        }
+        let plan = self.plan(name, schedule)?;
+        let around = self.around(name, schedule, &plan, seen);
+        Ok(again(schedule, &around, held))
+    }
+
+    fn around<'a>(
+        &'a self,
+        name: &'a str,
+        schedule: &Schedule,
+        plan: &'a Plan,
+        seen: &'a BTreeMap<TaskId, Seen>,
+    ) -> Around<'a> {
         let failed = schedule.seq.to_be_bytes();
-        let around = Around {
-            plan: &plan,
+        Around {
+            plan,
             zone_data: self.ctx.settings.zones.version(),
             namer: Namer {
                 name,
@@ -187,8 +258,7 @@ impl Driver {
             seen,
             now: self.ctx.now(),
             mark: hash(&[name.as_bytes(), b"failed", &failed]).into(),
-        };
-        Ok(advance::advance(schedule, &around))
+        }
     }
 
     /// Returns the times of a schedule, by the zone data of this node.
@@ -249,7 +319,7 @@ impl Driver {
         name: &str,
         schedule: &Schedule,
     ) -> Result<(u64, u64), Fault> {
-        let (old, _) = schedule.by_generation();
+        let (old, _) = schedule.void_and_valid();
         let seen = self.tasks.withdraw(name, schedule, old).await?;
         let count = |wanted: Seen| seen.iter().filter(|(_, seen)| *seen == wanted).count() as u64;
         Ok((count(Seen::Withdrawn), count(Seen::Active)))
@@ -259,6 +329,12 @@ impl Driver {
     pub(super) async fn read(&self, name: &str) -> Result<Read, Fault> {
         self.schedules.read(name).await
     }
+}
+
+/// Tells whether a run is not known to be entered and has not begun.
+fn is_open(run: &Run, seen: &BTreeMap<TaskId, Seen>) -> bool {
+    let seen = seen.get(&run.id).copied().unwrap_or(Seen::Unstarted);
+    !run.entered && seen == Seen::Unstarted
 }
 
 const fn listed(run: Run, skipped: bool) -> Listed {

@@ -19,7 +19,10 @@ use super::{
     wakes::{Wake, Why, second_of},
 };
 use crate::{
-    flow::{api::Fault, cluster::members::Members, context::Context, panics},
+    flow::{
+        api::Fault, cluster::members::Members, context::Context, dispatch::late_runs::LateRuns,
+        panics,
+    },
     limits::{
         RECORDS_PAGE_MAX, SCHEDULE_LOOKS_IN_FLIGHT_MAX, SCHEDULE_RETRY, SWEEP_EVERY, SWEEP_OVERDUE,
         WAKE_AHEAD_MIN, WAKE_ASKED_AGAIN, WAKE_ASKS_MAX, WAKES_LAG_MAX, WAKES_READ_AHEAD,
@@ -97,6 +100,7 @@ pub(in crate::flow) struct Stage {
     driver: Driver,
     members: Members,
     agenda: Agenda,
+    late: LateRuns,
 }
 
 /// The progress of one life of the stage.
@@ -116,12 +120,14 @@ impl Stage {
         driver: Driver,
         members: Members,
         agenda: Agenda,
+        late: LateRuns,
     ) -> Self {
         Self {
             ctx,
             driver,
             members,
             agenda,
+            late,
         }
     }
 
@@ -134,21 +140,56 @@ impl Stage {
             looks: JoinSet::new(),
             busy: BTreeSet::new(),
         };
+        let questions = self.late.take_questions();
         while !stop.is_cancelled() {
             let rest = self.step(&mut at).await.unwrap_or_else(|fault| {
                 tracing::debug!(%fault, "schedules cannot be read; trying again");
                 SCHEDULE_RETRY
             });
+            self.answer(&mut at);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.agenda.wake.notified() => {}
+                () = self.late.asked() => {}
                 Some(looked) = at.looks.join_next(), if !at.looks.is_empty() => at.ended(looked),
                 () = self.ctx.time.sleep(rest) => {}
             }
         }
+        drop(questions);
         while let Some(looked) = at.looks.join_next().await {
             at.ended(looked);
+        }
+    }
+
+    /// Begins to answer questions about runs that would go out late. They wait for no other look than one at their schedule.
+    fn answer(&self, at: &mut Progress) {
+        while at.busy.len() < SCHEDULE_LOOKS_IN_FLIGHT_MAX {
+            let Some((name, asked)) = self.late.take(&at.busy) else {
+                return;
+            };
+            at.busy.insert(name.clone());
+            let (driver, agenda, ctx) = (
+                self.driver.clone(),
+                self.agenda.clone(),
+                Arc::clone(&self.ctx),
+            );
+            at.looks.spawn(async move {
+                let decided = driver.decide_again(&name, &asked.ids);
+                match panics::caught("schedule", decided).await {
+                    Ok(withdrawn) => {
+                        if !withdrawn.is_empty() {
+                            agenda.look(&name, ctx.now());
+                        }
+                        asked.answer(withdrawn);
+                    }
+                    // Those who have asked do so again.
+                    Err(fault) => {
+                        tracing::debug!(schedule = name, %fault, "late runs were not decided on");
+                    }
+                }
+                name
+            });
         }
     }
 
@@ -299,7 +340,7 @@ impl Stage {
     /// Returns the look that a schedule should have had, or will have before its row is read.
     fn overdue(&self, name: String, schedule: &Schedule, starts: bool) -> Option<Wake> {
         let now = self.ctx.now();
-        let (old, of_now) = schedule.by_generation();
+        let (old, of_now) = schedule.void_and_valid();
         let until = if starts {
             now.after(WAKE_AHEAD_MIN)
         } else {

@@ -3,7 +3,7 @@
 //! Everything here is the same when it is done twice. A run that was never entered is withdrawn all the same: the row of a
 //! cancelled task is written, and an entry that arrives later is void.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use futures_util::{StreamExt as _, stream};
 
@@ -16,23 +16,36 @@ use crate::{
         tasks::{
             cancel::Canceller,
             register::{Incoming, Registrar},
+            standing::Standing,
             transition::{Moved, Mover},
         },
     },
-    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORD_RUN_OVER},
+    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORD_RUN_OVER, SCHEDULE_RETRY},
     model::{
+        clock::Position,
         ids::TaskId,
         job::{Backfill, JobItem},
         schedule::{
             advance::Seen,
             life::{Schedule, ScheduleSpec},
+            missed::is_late,
             run::{Cause, Listed, Run},
         },
         state::{self, Event, Refusal, State, TaskRow},
         task::{CONTENT_WRITTEN, Scheduled, Spec},
         time::Millis,
     },
+    store::Freshness,
 };
+
+/// Runs whose entries are not known to be acknowledged, and whose start has passed.
+#[derive(Debug, Default)]
+pub(super) struct Unentered {
+    /// Those that the service goes on with by itself.
+    pub(super) standing: BTreeSet<TaskId>,
+    /// Those of the others that are late: nothing stands for them.
+    pub(super) late: BTreeSet<TaskId>,
+}
 
 /// The tasks of runs.
 #[derive(Debug, Clone)]
@@ -41,20 +54,21 @@ pub(in crate::flow) struct RunTasks {
     registrar: Registrar,
     mover: Mover,
     canceller: Canceller,
+    standing: Standing,
 }
 
 impl RunTasks {
-    pub(in crate::flow) const fn new(
+    pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        registrar: Registrar,
-        mover: Mover,
-        canceller: Canceller,
+        (registrar, mover, canceller): (Registrar, Mover, Canceller),
+        standing: Standing,
     ) -> Self {
         Self {
             ctx,
             registrar,
             mover,
             canceller,
+            standing,
         }
     }
 
@@ -180,6 +194,37 @@ impl RunTasks {
             .collect()
     }
 
+    /// Tells how runs stand in the wheel whose start has passed, that have not begun, and whose entries are not known to be
+    /// acknowledged.
+    ///
+    /// # Errors
+    /// When it cannot be told yet: the wheel has not come to where the entry of a late run would lie.
+    pub(super) async fn unentered(&self, runs: &[Run]) -> Result<Unentered, Fault> {
+        let mut told = Unentered::default();
+        for run in runs {
+            if self.standing.one(run.id).await?.is_some() {
+                told.standing.insert(run.id);
+            } else if is_late(run.id.first_start(), self.ctx.now()) {
+                self.check_passed(run.id).await?;
+                told.late.insert(run.id);
+            }
+        }
+        Ok(told)
+    }
+
+    /// Checks that the wheel of a run has handed over all that was due at its start: the run would have a look then.
+    async fn check_passed(&self, id: TaskId) -> Result<(), Fault> {
+        let clock = self.ctx.store.clock(id.wheel(), Freshness::Serial).await?;
+        let due = id.first_start();
+        if clock.fired >= (Position { due, id }) {
+            return Ok(());
+        }
+        Err(Fault::Unavailable {
+            reason: format!("the wheel of run {id} is behind"),
+            retry_after: SCHEDULE_RETRY,
+        })
+    }
+
     /// Withdraws runs that have not begun, and tells how each of them stands.
     pub(super) async fn withdraw(
         &self,
@@ -206,7 +251,7 @@ impl RunTasks {
             // The target is that of a change. A task with attempts that was decided on before it goes on if it has begun.
             let row = self.mover.row(id).await?;
             let Some(row) = row.filter(|row| row.detail.spec.target.is_tracked()) else {
-                return self.withdraw_record(id).await;
+                return self.withdraw_record(run).await;
             };
             let spec = Arc::clone(&row.detail.spec);
             (Some(row), spec)
@@ -231,7 +276,8 @@ impl RunTasks {
         })
     }
 
-    async fn withdraw_record(&self, id: TaskId) -> Result<Seen, Fault> {
+    async fn withdraw_record(&self, run: Run) -> Result<Seen, Fault> {
+        let (id, is_late) = (run.id, run.late && !run.entered);
         let answer = self.canceller.cancel(&[id]).await.pop();
         Ok(match answer.unwrap_or(Ok(None))? {
             Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _)) => {
@@ -241,6 +287,8 @@ impl RunTasks {
                 Seen::Ended { failed: false }
             }
             None if id.first_start() > self.ctx.now() => Seen::Withdrawn,
+            // Nothing stands for it: it was never entered.
+            None if is_late => Seen::Withdrawn,
             None => Seen::Ended { failed: false },
         })
     }
@@ -264,6 +312,7 @@ fn listed(backfill: &Backfill, item: &JobItem, skipped: bool) -> Listed {
             seq: 0,
             time: item.time.unwrap_or_else(|| item.id.first_start()),
             entered: true,
+            late: false,
         },
         cause: Cause::Backfill,
         skipped,

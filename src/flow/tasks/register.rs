@@ -18,7 +18,7 @@ use crate::{
         context::Context,
         dispatch::{
             near::{Near, NearTask},
-            send::Sending,
+            sending::Sending,
             topics::Topics,
         },
         entries::{

@@ -34,7 +34,7 @@ use crate::{
         context::Context,
         dispatch::{
             near::{Near, NearTask},
-            send::Sending,
+            sending::Sending,
         },
         entries::{
             entry_writer::{Placed, Placer},

@@ -25,7 +25,7 @@ use crate::{
         dispatch::{
             near::{Near, NearTask},
             retrying::Retrying,
-            send::Sending,
+            sending::Sending,
         },
         entries::{
             entry_writer::{Placed, Placer},

@@ -25,7 +25,8 @@ use crate::{
         dispatch::{
             look::{Looker, Undone},
             look_entries::look_soon,
-            send::{Sender, Sending, Unsent},
+            send::Sender,
+            sending::{Sending, Unsent},
             undelivered as set_aside,
         },
         entries::{entry_writer::Placer, leftovers::Leftovers},

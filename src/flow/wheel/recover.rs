@@ -23,7 +23,8 @@ use crate::{
         dispatch::{
             look::{Looker, of_generation, row_action},
             near::{Near, NearTask},
-            send::{Sender, Sending},
+            send::Sender,
+            sending::Sending,
         },
         entries::watermarks::Hands,
         joins::waiter::awaits,

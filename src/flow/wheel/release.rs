@@ -15,7 +15,8 @@ use crate::{
         context::Context,
         dispatch::{
             gatekeeper::{Gatekeeper, Holding, partition, removal},
-            send::{Sender, Sending, Unsent},
+            send::Sender,
+            sending::{Sending, Unsent},
         },
         query::find::Finder,
         records::callbacks::Snapshot,

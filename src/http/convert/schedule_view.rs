@@ -90,7 +90,7 @@ pub(in crate::http) fn settings(schedule: &Schedule) -> ScheduleRequest {
 
 /// The next times: those of runs that were decided on, then those behind.
 fn next_times(schedule: &Schedule, plan: &Plan, now: Millis) -> Vec<Millis> {
-    let (_, of_now) = schedule.by_generation();
+    let (_, of_now) = schedule.void_and_valid();
     let ahead = of_now
         .iter()
         .map(|run| run.time)

@@ -13,7 +13,8 @@ use std::{collections::BTreeMap, time::Duration};
 
 use super::{
     hash,
-    life::{ChangeMark, Missed, Overlap, Pause, Schedule, State},
+    life::{ChangeMark, Overlap, Pause, Schedule, State},
+    missed::{self, WINDOW_MAX},
     plan::Plan,
     run::{self, Namer, Run},
 };
@@ -29,20 +30,14 @@ pub const LEAD: Duration = Duration::from_secs(30);
 pub const SPREAD: Duration = Duration::from_millis(SPREAD_MILLIS);
 const SPREAD_MILLIS: u64 = 25_000;
 
-/// A time that passed so long ago was missed.
-pub const MISSED_AFTER: Duration = Duration::from_secs(30);
-
-/// Longest window in which a missed time can be made up for. The row of a task that has ended lives more than twice as long,
-/// so a run that is registered again within it finds its row.
-pub const WINDOW_MAX: Duration = Duration::from_secs(3 * 24 * 3600);
-
 /// Most runs that a schedule keeps in sight. With so many that have not started no more are made.
 pub const AHEAD_MAX: usize = 64;
 
 /// Most runs that one write adds.
 pub const RUNS_A_WRITE_MAX: usize = 16;
 
-/// Most times that one write passes over; the rest comes with the next.
+/// Most times that one write passes over one by one; the rest comes with the next. Where they can be counted, and behind a missed
+/// time, there are fewer of them.
 pub const TIMES_A_WRITE_MAX: usize = 512;
 
 /// A time whose run has begun is remembered for so long: a change may be made by a clock that is behind, and a run may begin
@@ -111,6 +106,7 @@ pub fn advance(old: &Schedule, around: &Around<'_>) -> Option<Advanced> {
     let mut at = Advance {
         around,
         new: old.clone(),
+        is_behind: false,
         skipped: Vec::new(),
         stopped: Vec::new(),
     };
@@ -144,6 +140,8 @@ pub fn advance(old: &Schedule, around: &Around<'_>) -> Option<Advanced> {
 struct Advance<'a> {
     around: &'a Around<'a>,
     new: Schedule,
+    /// The first time that is not decided on was missed.
+    is_behind: bool,
     skipped: Vec<Run>,
     stopped: Vec<Run>,
 }
@@ -163,9 +161,12 @@ impl Advance<'_> {
         for run in std::mem::take(&mut self.new.ahead) {
             let is_old = run.generation != self.new.generation;
             let seen = self.seen(&run);
+            // One that has begun all the same is a run like any other.
+            let late = run.late && matches!(seen, Seen::Unstarted | Seen::Withdrawn);
             let keep = match seen {
                 Seen::Withdrawn => {
-                    self.new.used = self.new.used.saturating_sub(u64::from(is_old));
+                    self.new.used = self.new.used.saturating_sub(u64::from(is_old || late));
+                    self.new.missed += u64::from(late);
                     false
                 }
                 Seen::Ended { failed: true } if !is_old => {
@@ -184,6 +185,7 @@ impl Advance<'_> {
             if keep {
                 kept.push(Run {
                     entered: true,
+                    late,
                     ..run
                 });
             }
@@ -226,13 +228,31 @@ impl Advance<'_> {
     /// Decides on the times that have come near; tells whether more is left.
     fn decide(&mut self) -> bool {
         self.let_waiting_go();
-        self.pass_lost();
+        let now = self.around.now;
+        self.is_behind = self.new.next.is_some_and(|time| missed::is_late(time, now));
+        let has_room = self.new.ahead.len() < AHEAD_MAX;
+        self.pass_missed(has_room);
+        if has_room && self.decide_each() {
+            return true;
+        }
+        if self.new.waiting.is_none() && (self.new.next.is_none() || self.new.is_used_up()) {
+            self.new.state = State::Ended;
+            self.new.next = None;
+        }
+        false
+    }
+
+    /// Decides on one time after the other; tells whether more is left.
+    fn decide_each(&mut self) -> bool {
+        let now = self.around.now;
         let (mut added, mut passed) = (0, 0);
         while let Some(time) = self.new.next.filter(|_| !self.new.is_used_up()) {
-            if time > self.around.now.after(AHEAD) {
+            if time > now.after(AHEAD) {
                 break;
             }
-            if added == RUNS_A_WRITE_MAX || passed == TIMES_A_WRITE_MAX {
+            // Those that passed since a missed time are decided on in the write that passes it.
+            let passes = passed < TIMES_A_WRITE_MAX || !missed::is_late(time, now);
+            if added == RUNS_A_WRITE_MAX || !passes {
                 return true;
             }
             passed += 1;
@@ -242,14 +262,14 @@ impl Advance<'_> {
                 self.pass(following);
                 continue;
             }
-            if self.is_missed(time, following) {
+            if self.is_behind && missed::is_missed(&self.new.spec, time, following, now) {
                 self.new.missed += 1;
                 self.pass(following);
                 continue;
             }
             let is_busy = self.new.waiting.is_some() || !self.new.ahead.is_empty();
             if self.new.spec.is_strict() && is_busy {
-                if self.around.now < time {
+                if now < time {
                     break;
                 }
                 if self.new.spec.overlap != Overlap::Allow {
@@ -264,10 +284,6 @@ impl Advance<'_> {
             self.new.ahead.push(run);
             added += 1;
         }
-        if self.new.waiting.is_none() && (self.new.next.is_none() || self.new.is_used_up()) {
-            self.new.state = State::Ended;
-            self.new.next = None;
-        }
         false
     }
 
@@ -278,15 +294,18 @@ impl Advance<'_> {
         }
     }
 
-    /// Passes at once over the times that no policy makes up for any more, where they can be counted without a walk.
-    fn pass_lost(&mut self) {
-        let kept = self.new.spec.window.min(WINDOW_MAX).max(MISSED_AFTER);
-        let until = self.around.now.before(kept);
-        let plan = self.around.plan;
-        let Some(time) = self.new.next.filter(|time| *time < until) else {
+    /// Passes at once over the missed times that do not run, where they can be counted without a walk.
+    fn pass_missed(&mut self, has_room: bool) {
+        let (plan, now, spec) = (self.around.plan, self.around.now, &self.new.spec);
+        let is_behind = self.is_behind && !self.new.is_used_up();
+        let Some(time) = self.new.next.filter(|_| is_behind) else {
             return;
         };
-        let Some(count) = plan.count(time, until).filter(|_| !self.new.is_used_up()) else {
+        let until = missed::passed_until(spec, plan, time, now, has_room);
+        let Some(until) = until.filter(|until| time < *until) else {
+            return;
+        };
+        let Some(count) = plan.count(time, until) else {
             return;
         };
         // A begun time of an older plan need not be one of this one.
@@ -295,21 +314,6 @@ impl Advance<'_> {
         let begun = self.new.begun.iter().filter(|at| lost(at)).count() as u64;
         self.new.missed += count.saturating_sub(begun);
         self.pass(plan.next(until.before(Duration::from_millis(1))));
-    }
-
-    /// Tells whether a time was missed and is not made up for.
-    fn is_missed(&self, time: Millis, following: Option<Millis>) -> bool {
-        let now = self.around.now;
-        if now.since(time) <= MISSED_AFTER {
-            return false;
-        }
-        let in_window = now.since(time) <= self.new.spec.window.min(WINDOW_MAX);
-        let made_up_for = match self.new.spec.missed {
-            Missed::Skip => false,
-            Missed::All => true,
-            Missed::Latest => following.is_none_or(|following| following > now),
-        };
-        !(in_window && made_up_for)
     }
 
     /// Decides about a run that is due while another has not ended.

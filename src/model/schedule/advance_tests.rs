@@ -12,12 +12,12 @@ use super::{
 };
 use crate::model::{fixtures, ids::TaskId, look_step::LookStep, task::Spec, time::Millis};
 
-const BEGIN: Millis = Millis(1_800_000_000_000);
-const SECOND: Duration = Duration::from_secs(1);
-const MINUTE: Duration = Duration::from_secs(60);
-const ENDED: Seen = Seen::Ended { failed: false };
+pub(super) const BEGIN: Millis = Millis(1_800_000_000_000);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
+pub(super) const MINUTE: Duration = Duration::from_secs(60);
+pub(super) const ENDED: Seen = Seen::Ended { failed: false };
 
-fn spec(every: Duration) -> ScheduleSpec {
+pub(super) fn spec(every: Duration) -> ScheduleSpec {
     ScheduleSpec {
         crons: Vec::new(),
         every: Some(every),
@@ -37,10 +37,10 @@ fn spec(every: Duration) -> ScheduleSpec {
 }
 
 /// A schedule and the world around it.
-struct Life {
-    at: Schedule,
-    seen: BTreeMap<TaskId, Seen>,
-    now: Millis,
+pub(super) struct Life {
+    pub(super) at: Schedule,
+    pub(super) seen: BTreeMap<TaskId, Seen>,
+    pub(super) now: Millis,
     skipped: Vec<u64>,
     stopped: Vec<u64>,
 }
@@ -50,7 +50,7 @@ fn mark(at: Millis) -> ChangeMark {
 }
 
 impl Life {
-    fn new(spec: ScheduleSpec) -> Self {
+    pub(super) fn new(spec: ScheduleSpec) -> Self {
         let step = LookStep::covering(MINUTE);
         let at = Schedule::created(spec, None, 5, step, mark(BEGIN));
         let plan = plan_of(&at);
@@ -63,7 +63,12 @@ impl Life {
         }
     }
 
-    fn once(&mut self) -> Option<Advanced> {
+    pub(super) fn once(&mut self) -> Option<Advanced> {
+        self.with(advance)
+    }
+
+    /// Decides on what is known of it and around it.
+    pub(super) fn with<T>(&self, decide: impl Fn(&Schedule, &Around<'_>) -> T) -> T {
         let (plan, shape) = (plan_of(&self.at), fixtures::shape());
         let around = Around {
             plan: &plan,
@@ -78,11 +83,11 @@ impl Life {
             now: self.now,
             mark: 9,
         };
-        advance(&self.at, &around)
+        decide(&self.at, &around)
     }
 
     /// Looks at it until nothing more is to be decided.
-    fn look(&mut self) {
+    pub(super) fn look(&mut self) {
         for _ in 0..1000 {
             let Some(advanced) = self.once() else { return };
             self.at = advanced.schedule;
@@ -97,25 +102,27 @@ impl Life {
         panic!("it never comes to rest");
     }
 
-    fn look_at(&mut self, after: Duration) {
+    pub(super) fn look_at(&mut self, after: Duration) {
         self.now = BEGIN.after(after);
         self.look();
     }
 
-    fn seqs(&self) -> Vec<u64> {
+    pub(super) fn seqs(&self) -> Vec<u64> {
         self.at.ahead.iter().map(|run| run.seq).collect()
     }
 
-    fn see(&mut self, seq: u64, seen: Seen) {
+    pub(super) fn see(&mut self, seq: u64, seen: Seen) {
         let run = self.at.ahead.iter().find(|run| run.seq == seq).unwrap();
         self.seen.insert(run.id, seen);
     }
 }
 
-fn plan_of(schedule: &Schedule) -> Plan {
+pub(super) fn plan_of(schedule: &Schedule) -> Plan {
     let every = schedule.spec.every.map(plan::Rule::Every);
+    let crons = schedule.spec.crons.iter();
+    let crons = crons.map(|text| plan::read(text, 0).unwrap().rule);
     Plan {
-        rules: every.into_iter().collect(),
+        rules: every.into_iter().chain(crons).collect(),
         zone: jiff::tz::TimeZone::UTC,
         anchor: schedule.anchor(),
         start: schedule.spec.start,
@@ -276,55 +283,6 @@ fn times_of_runs_that_have_begun_are_remembered_for_a_minute() {
     life.look();
     assert_eq!(life.at.begun.len(), 61);
     assert_eq!(life.at.begun.last(), Some(&life.now));
-}
-
-#[test]
-fn missed_times_are_made_up_for_as_the_user_wants() {
-    let outage = MINUTE * 10;
-    let after_outage = |missed, window| {
-        let mut life = Life::new(ScheduleSpec {
-            missed,
-            window,
-            ..spec(MINUTE)
-        });
-        life.look_at(outage + SECOND * 40);
-        let late: Vec<u64> = life
-            .at
-            .ahead
-            .iter()
-            .filter(|run| run.time <= life.now)
-            .map(|run| run.time.since(BEGIN).as_secs() / 60)
-            .collect();
-        (late, life.at.missed)
-    };
-    assert_eq!(after_outage(Missed::Latest, MINUTE * 60), (vec![10], 9));
-    assert_eq!(after_outage(Missed::Skip, MINUTE * 60), (vec![], 10));
-    assert_eq!(after_outage(Missed::All, MINUTE * 60).0.len(), 10);
-    assert_eq!(after_outage(Missed::All, MINUTE * 3), (vec![8, 9, 10], 7));
-    assert_eq!(after_outage(Missed::Latest, SECOND * 35), (vec![], 10));
-}
-
-#[test]
-fn a_long_outage_is_passed_over_in_bounded_writes() {
-    let mut life = Life::new(ScheduleSpec {
-        overlap: Overlap::Skip,
-        ..spec(SECOND)
-    });
-    life.look_at(Duration::from_secs(395 * 86_400));
-    assert_eq!(life.at.missed, 395 * 86_400 - 31);
-    assert_eq!(life.at.ahead.len(), 1, "the first of the last half minute");
-    let mut writes = 0;
-    let mut life = Life::new(spec(SECOND));
-    life.now = BEGIN.after(SECOND * 5000);
-    while let Some(advanced) = life.once().filter(|advanced| advanced.more) {
-        life.at = advanced.schedule;
-        writes += 1;
-    }
-    assert!((5..20).contains(&writes), "{writes}");
-    assert_eq!(
-        life.once().map(|advanced| advanced.schedule.ahead.len()),
-        Some(AHEAD_MAX)
-    );
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub const TEXT_BYTES_MAX: usize = 256;
 /// around a year like 2100 that has none.
 pub const HORIZON_YEARS: i64 = 41;
 
-const DAY_SECONDS: i64 = 86_400;
+pub(super) const DAY_SECONDS: i64 = 86_400;
 
 /// A cron expression.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,7 +107,7 @@ impl Cron {
         let before = Timestamp::from_second(first - 1).ok()?;
         let mut offset = seconds_of(zone.to_offset(before));
         // Local times up to here have been there already.
-        let mut repeated = self.repeated_until(zone, before)?;
+        let mut repeated = repeated_until(zone, before)?;
         let mut begin = first;
         let mut changes = zone.following(before);
         loop {
@@ -133,28 +133,8 @@ impl Cron {
         }
     }
 
-    /// Returns the local second up to which the local times at `at` were there before, because the clock was set back.
-    fn repeated_until(&self, zone: &TimeZone, at: Timestamp) -> Option<i64> {
-        // The change may be the very second that was asked about.
-        let at = Timestamp::from_second(at.as_second() + 1).ok()?;
-        let Some(change) = zone.preceding(at).next() else {
-            return Some(i64::MIN);
-        };
-        let second = change.timestamp().as_second();
-        let earlier = Timestamp::from_second(second - 1).ok()?;
-        let (before, behind) = (
-            seconds_of(zone.to_offset(earlier)),
-            seconds_of(change.offset()),
-        );
-        Some(if behind < before {
-            second + before
-        } else {
-            i64::MIN
-        })
-    }
-
     /// Returns the first local second from `from` on and before `to` that fits, by the calendar alone.
-    fn next_local(&self, from: i64, to: i64) -> Option<i64> {
+    pub(super) fn next_local(&self, from: i64, to: i64) -> Option<i64> {
         let (mut day, mut time) = (from.div_euclid(DAY_SECONDS), from.rem_euclid(DAY_SECONDS));
         let mut date = date_of(day)?;
         while day.checked_mul(DAY_SECONDS)? < to {
@@ -196,6 +176,26 @@ impl Cron {
     }
 }
 
+/// Returns the local second up to which the local times at `at` were there before, because the clock was set back.
+pub(super) fn repeated_until(zone: &TimeZone, at: Timestamp) -> Option<i64> {
+    // The change may be the very second that was asked about.
+    let at = Timestamp::from_second(at.as_second() + 1).ok()?;
+    let Some(change) = zone.preceding(at).next() else {
+        return Some(i64::MIN);
+    };
+    let second = change.timestamp().as_second();
+    let earlier = Timestamp::from_second(second - 1).ok()?;
+    let (before, behind) = (
+        seconds_of(zone.to_offset(earlier)),
+        seconds_of(change.offset()),
+    );
+    Some(if behind < before {
+        second + before
+    } else {
+        i64::MIN
+    })
+}
+
 /// Returns the least number of a set that is not below `least`.
 fn at_least(set: u64, least: i64) -> Option<i64> {
     let rest = u32::try_from(least)
@@ -204,12 +204,12 @@ fn at_least(set: u64, least: i64) -> Option<i64> {
     (rest != 0).then(|| least + i64::from(rest.trailing_zeros()))
 }
 
-fn seconds_of(offset: Offset) -> i64 {
+pub(super) fn seconds_of(offset: Offset) -> i64 {
     i64::from(offset.seconds())
 }
 
 /// Returns the date of a day since 1970-01-01; none outside of the years that dates have.
-fn date_of(day: i64) -> Option<Date> {
+pub(super) fn date_of(day: i64) -> Option<Date> {
     let span = jiff::Span::new().try_days(day).ok()?;
     jiff::civil::date(1970, 1, 1).checked_add(span).ok()
 }

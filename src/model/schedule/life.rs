@@ -302,10 +302,7 @@ impl Schedule {
             return self;
         }
         // Runs that are being withdrawn are counted until that is known.
-        let has_void = self
-            .ahead
-            .iter()
-            .any(|run| run.generation != self.generation);
+        let has_void = self.ahead.iter().any(|run| self.is_void(run));
         let state = if next.is_some() && (!self.is_used_up() || has_void) {
             State::Live
         } else {
@@ -319,12 +316,18 @@ impl Schedule {
         }
     }
 
-    /// Returns the runs in sight of older generations, which are void, and those of this one. A deleted schedule has none of
-    /// this one.
+    /// Returns the runs in sight that are void, and the others. A deleted schedule has void ones only.
     #[must_use]
-    pub fn by_generation(&self) -> (Vec<Run>, Vec<Run>) {
-        let is_void = |run: &Run| run.generation != self.generation;
-        self.ahead.iter().copied().partition(is_void)
+    pub fn void_and_valid(&self) -> (Vec<Run>, Vec<Run>) {
+        self.ahead
+            .iter()
+            .copied()
+            .partition(|run| self.is_void(run))
+    }
+
+    /// Tells whether a run is to be withdrawn: a change has made it void, or it was missed.
+    const fn is_void(&self, run: &Run) -> bool {
+        run.generation != self.generation || run.late
     }
 
     /// Returns the number up to which all runs start or were skipped. A run that waits for another has a greater one.

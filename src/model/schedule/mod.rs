@@ -5,26 +5,34 @@
 //! | [`field`] | which numbers a field of a cron expression means |
 //! | [`day`] | which days an expression means |
 //! | [`cron`] | what an expression means, and when it is due next in a zone |
+//! | `count` | how many times of cron expressions lie in a span |
 //! | [`plan`] | when a schedule is due: its expressions, its zone, its start and end |
 //! | [`words`] | how an expression is described to people |
 //! | [`run`] | the id and the start of a run |
 //! | [`life`] | what a schedule is, and how users change it |
+//! | [`missed`] | which of the times that have passed run all the same |
 //! | [`advance`] | which runs the next write of a schedule starts, skips or counts as missed |
+//! | [`again`] | which runs were missed after they were decided on |
 //!
 //! All nodes agree about runs because they take their times from the record of the schedule. Only the write that adds a run
 //! computes its time. So a node with other data about time zones never makes a second run.
 
 pub mod advance;
+pub mod again;
+mod count;
 pub mod cron;
 pub mod day;
 pub mod field;
 pub mod life;
+pub mod missed;
 pub mod plan;
 pub mod run;
 pub mod words;
 
 #[cfg(test)]
 mod advance_tests;
+#[cfg(test)]
+mod again_tests;
 #[cfg(test)]
 mod cron_tests;
 #[cfg(test)]

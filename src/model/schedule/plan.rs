@@ -5,7 +5,7 @@ use std::time::Duration;
 use jiff::{SpanRelativeTo, tz::TimeZone};
 
 use super::{
-    Mistake,
+    Mistake, count,
     cron::{Cron, TEXT_BYTES_MAX},
     field::cut,
     words,
@@ -28,6 +28,16 @@ pub enum Rule {
     Cron(Box<Cron>),
     /// Times that are equally far apart.
     Every(Duration),
+}
+
+impl Rule {
+    fn cron(&self) -> Option<&Cron> {
+        match self {
+            Self::Cron(cron) => Some(cron),
+            // Its times need not lie on whole seconds, and may be those of an expression.
+            Self::Every(_) => None,
+        }
+    }
 }
 
 /// An expression as it is written, and what it says.
@@ -167,18 +177,40 @@ impl Plan {
             .collect()
     }
 
-    /// Counts the times from `time` on and before `until`; none when only a walk over them can. `time` is one of the plan.
+    /// Returns the last time from `from` on and up to `at`; none when there is none.
+    #[must_use]
+    pub fn last(&self, from: Millis, at: Millis) -> Option<Millis> {
+        let is_in = |time: &Millis| *time <= at;
+        let mut last = self.next(Millis(from.0.saturating_sub(1))).filter(is_in)?;
+        // There is no time behind this and up to `at`.
+        let mut none_behind = at;
+        while last < none_behind {
+            let middle = Millis(last.0 + (none_behind.0 - last.0) / 2);
+            match self.next(middle).filter(is_in) {
+                Some(later) => last = later,
+                None => none_behind = middle,
+            }
+        }
+        Some(last)
+    }
+
+    /// Counts the times from `time` on and before `until`; none when only a walk over them can. `time` counts as one of the plan.
     #[must_use]
     pub fn count(&self, time: Millis, until: Millis) -> Option<u64> {
-        let [Rule::Every(every)] = self.rules.as_slice() else {
-            return None;
-        };
         let until = self
             .end
             .map_or(until, |end| until.min(Millis(end.0.saturating_add(1))));
-        let span = u64::try_from(until.0.saturating_sub(time.0)).unwrap_or(0);
-        let every = u64::try_from(whole_millis(*every).max(1)).unwrap_or(u64::MAX);
-        Some(span.div_ceil(every))
+        if until <= time {
+            return Some(0);
+        }
+        if let [Rule::Every(every)] = self.rules.as_slice() {
+            let span = u64::try_from(until.0 - time.0).unwrap_or(0);
+            let every = u64::try_from(whole_millis(*every).max(1)).unwrap_or(u64::MAX);
+            return Some(span.div_ceil(every));
+        }
+        let crons = self.rules.iter().map(Rule::cron);
+        let crons: Vec<&Cron> = crons.collect::<Option<_>>()?;
+        Some(1 + count::count(&crons, &self.zone, time, until)?)
     }
 }
 
@@ -265,8 +297,29 @@ mod tests {
                 assert_eq!(plan.count(from, until), Some(walked as u64), "{until:?}");
             }
         }
-        assert_eq!(plan(&["@hourly"]).count(from, Millis(9 * HOUR)), None);
-        assert_eq!(plan(&["@every 1h", "@every 2h"]).count(from, from), None);
+        for mixed in [["@every 1h", "@every 2h"], ["@every 1h", "@hourly"]] {
+            assert_eq!(plan(&mixed).count(from, Millis(9 * HOUR)), None);
+        }
+    }
+
+    #[test]
+    fn the_last_time_is_the_one_that_a_walk_comes_to_last() {
+        for texts in [&["@every 7m"][..], &["3,59 * * * *", "@hourly"]] {
+            let plan = plan(texts);
+            let times = plan.times(Millis(0), 40);
+            let from = times[3];
+            assert_eq!(plan.last(from, Millis(from.0 - 1)), None);
+            for two in times[3..].windows(2) {
+                for at in [two[0].0, two[0].0 + 1, two[1].0 - 1] {
+                    assert_eq!(plan.last(from, Millis(at)), Some(two[0]), "{texts:?}");
+                }
+            }
+        }
+        let ended = Plan {
+            end: Some(Millis(HOUR)),
+            ..plan(&["@hourly"])
+        };
+        assert_eq!(ended.last(Millis(0), Millis(9 * HOUR)), Some(Millis(HOUR)));
     }
 
     #[test]

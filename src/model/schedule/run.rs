@@ -27,6 +27,8 @@ pub struct Run {
     pub time: Millis,
     /// Its entry in the wheel is known to be acknowledged.
     pub entered: bool,
+    /// It was missed after it was decided on: it is void, and is to be withdrawn.
+    pub late: bool,
 }
 
 /// The cause of a run.
@@ -87,6 +89,7 @@ impl Namer<'_> {
             seq,
             time,
             entered: false,
+            late: false,
         }
     }
 

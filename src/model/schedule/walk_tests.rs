@@ -1,6 +1,6 @@
 //! A walk over every minute is the other implementation: what it finds, the search must find.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::{
     Timestamp, ToSpan as _,
@@ -9,7 +9,7 @@ use jiff::{
 };
 use proptest::prelude::*;
 
-use super::{cron::Cron, day::Days, field};
+use super::{count, cron::Cron, day::Days, field};
 use crate::model::time::Millis;
 
 const MINUTE: i64 = 60;
@@ -100,13 +100,48 @@ fn compare(name: &str, zone: &TimeZone, texts: &[&str], years: i16) {
         let minutes = walk(zone, from, to);
         for text in texts {
             let cron = Cron::read(text, 5).unwrap();
-            assert_eq!(
-                searched(&cron, zone, from, to),
-                walked(&cron, &minutes),
+            let case = format!(
                 "{name}: {text} around {}",
                 Timestamp::from_second(middle).unwrap()
             );
+            let walked = walked(&cron, &minutes);
+            assert_eq!(searched(&cron, zone, from, to), walked, "{case}");
+            counts_as_a_walk(&[&cron], zone, (from, to), &walked, &case);
         }
+        let crons: Vec<Cron> = texts
+            .iter()
+            .map(|text| Cron::read(text, 5).unwrap())
+            .collect();
+        let all = crons.iter().flat_map(|cron| walked(cron, &minutes));
+        let all: Vec<i64> = all.collect::<BTreeSet<i64>>().into_iter().collect();
+        let crons: Vec<&Cron> = crons.iter().collect();
+        counts_as_a_walk(&crons, zone, (from, to), &all, name);
+    }
+}
+
+/// Counts from and up to some of the times that a walk has found, and from the beginning to the end.
+fn counts_as_a_walk(
+    crons: &[&Cron],
+    zone: &TimeZone,
+    span: (i64, i64),
+    walked: &[i64],
+    case: &str,
+) {
+    let some = walked.iter().step_by(walked.len() / 6 + 1);
+    let bounds: Vec<i64> = some
+        .flat_map(|time| [*time, time + 1])
+        .chain([span.0, span.1])
+        .collect();
+    for (from, until) in bounds
+        .iter()
+        .flat_map(|from| bounds.iter().map(move |until| (*from, *until)))
+    {
+        let within = walked
+            .iter()
+            .filter(|time| from <= **time && **time < until)
+            .count();
+        let counted = count::count(crons, zone, Millis(from * 1000 - 1), Millis(until * 1000));
+        assert_eq!(counted, Some(within as u64), "{case}, {from} to {until}");
     }
 }
 
@@ -162,6 +197,36 @@ fn part(min: u32, max: u32) -> impl Strategy<Value = String> {
         (1..=max).prop_map(|n| format!("*/{n}")),
         (min..=max, 1..=max).prop_map(|(a, n)| format!("{a}/{n}")),
     ]
+}
+
+#[test]
+fn the_times_of_a_year_are_counted_by_their_days() {
+    let zone = TimeZone::get("Europe/Berlin").unwrap();
+    let at = |year: i16| {
+        let begin = jiff::civil::date(year, 1, 1).at(0, 0, 0, 0);
+        zone.to_timestamp(begin).unwrap().as_millisecond()
+    };
+    for (text, times) in [
+        ("* * * * * *", 365 * 86_400),
+        ("0 2 * * *", 365),
+        ("30 2 * * *", 365),
+        ("30 * * * *", 365 * 24),
+        ("*/7 0-30/3 9-17 * * MON-FRI", 9 * 11 * 9 * 261),
+        ("0 0 29 2 *", 0),
+    ] {
+        let cron = Cron::read(text, 0).unwrap();
+        let counted = count::count(&[&cron], &zone, Millis(at(2026) - 1), Millis(at(2027)));
+        assert_eq!(counted, Some(times), "{text}");
+    }
+    // Every second holds the times of all others.
+    let crons = ["* * * * * *", "0 9 * * *"].map(|text| Cron::read(text, 0).unwrap());
+    let counted = count::count(
+        &[&crons[0], &crons[1]],
+        &zone,
+        Millis(at(2026) - 1),
+        Millis(at(2027)),
+    );
+    assert_eq!(counted, Some(365 * 86_400));
 }
 
 proptest! {
