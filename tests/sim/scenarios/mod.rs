@@ -52,6 +52,7 @@ mod retries;
 mod schedules;
 mod schedules_go_on;
 mod schedules_held;
+mod schedules_missed;
 mod sick_topics;
 mod slots;
 mod stages;
