@@ -5,8 +5,11 @@
 //! some runs. Nodes crash, or stall and go on when another has taken over; replies are lost; a write whose caller gave up is
 //! applied late. A row cannot be read before the write that it belongs to has ended or is late: it lies seconds ahead.
 //!
+//! A run that would go out late may be left out: the record says that it is void, then it is withdrawn, then it is counted.
+//!
 //! The rules: each (generation, number) is at most one task. No run of the older generation begins behind the answer. If
-//! nothing is under way, then nothing is left to do. The last one needs the sweep where writes may be late.
+//! nothing is under way, then nothing is left to do. The last one needs the sweep where writes may be late. A run that is left out is counted, and never
+//! begins.
 
 mod steps;
 
@@ -14,6 +17,8 @@ use super::search::{Model, Step, breaks, holds, whole};
 
 const DOUBLED: &str = "a run has two tasks";
 const TOO_LATE: &str = "a run began after the answer that made it void";
+const MISSED_RAN: &str = "a run that was counted as missed has begun";
+const UNCOUNTED: &str = "a run that was left out is not counted";
 const LOST: &str = "nothing will ever come back to the schedule";
 
 /// Runs of the first generation, and places for those of both.
@@ -64,6 +69,10 @@ enum Flaw {
     TrimmedBlind,
     /// The record is written whatever is there.
     NotConditional,
+    /// A run that is left out is counted by the write that makes it void.
+    CountedAtOnce,
+    /// A run that is left out is withdrawn before the record says that it is void.
+    WithdrawnFirst,
 }
 
 /// The record: its generation, and the times of the runs of both.
@@ -71,6 +80,9 @@ enum Flaw {
 struct Rec {
     generation: u8,
     times: [u8; RUNS],
+    /// Bits of the runs that are void because they would go out late, and of those that were counted as missed.
+    void: u8,
+    missed: u8,
 }
 
 /// A look of a node.
@@ -125,6 +137,8 @@ struct Schedule {
     old: usize,
     /// Rows of runs that have begun drop them from the record.
     trims: bool,
+    /// Runs may be late.
+    misses: bool,
     /// Somebody reads all schedules now and then.
     sweeps: bool,
     crashes: u8,
@@ -138,6 +152,7 @@ impl Schedule {
             flaw: Flaw::None,
             old: if whole() { OLD } else { 2 },
             trims: false,
+            misses: false,
             sweeps: true,
             crashes: 1,
             lost: 1,
@@ -214,8 +229,10 @@ impl Schedule {
             && self
                 .places(1)
                 .any(|place| open(place) && bits(place) & (BEGUN | CANCELLED) == 0);
-        let is_undone =
-            |place: usize| rec.times[place] == NONE || (open(place) && bits(place) & ENTRY == 0);
+        let is_undone = |place: usize| {
+            let is_void = rec.void >> place & 1 == 1;
+            rec.times[place] == NONE || is_void || (open(place) && bits(place) & ENTRY == 0)
+        };
         let undone = self.is_live(rec.generation) && self.places(rec.generation).any(is_undone);
         (void_waits && self.flaw != Flaw::NoCancel) || undone
     }
@@ -230,6 +247,8 @@ impl Model for Schedule {
             rec: Rec {
                 generation: 1,
                 times: [NONE; RUNS],
+                void: 0,
+                missed: 0,
             },
             rows: if paused { 0 } else { DUE },
             looks: [None, None],
@@ -264,6 +283,17 @@ impl Model for Schedule {
             .any(|[one, other]| one & other & ENTRY != 0)
         {
             return Some(DOUBLED);
+        }
+        let bits = |place: usize| state.runs[place][0] | state.runs[place][1];
+        if (0..RUNS).any(|place| state.rec.missed >> place & 1 == 1 && bits(place) & BEGUN != 0) {
+            return Some(MISSED_RAN);
+        }
+        let is_uncounted = |place: usize| {
+            let is_gone = state.rec.times[place] == GONE && state.rec.missed >> place & 1 == 0;
+            is_gone && bits(place) & CANCELLED != 0
+        };
+        if self.places(state.rec.generation).any(is_uncounted) {
+            return Some(UNCOUNTED);
         }
         self.is_stuck(state).then_some(LOST)
     }
@@ -300,6 +330,39 @@ fn runs_whose_rows_say_that_they_have_begun_may_leave_the_record() {
         ..Schedule::new(Kind::Settings)
     };
     holds("schedule, record trimmed", &model, 500);
+}
+
+#[test]
+fn runs_that_are_left_out_are_counted_and_never_begin() {
+    for kind in [Kind::Settings, Kind::Pause] {
+        let model = Schedule {
+            misses: true,
+            trims: true,
+            ..Schedule::new(kind)
+        };
+        holds(&format!("schedule, late runs, {kind:?}"), &model, 500);
+        let by_rows = Schedule {
+            sweeps: false,
+            lost: 0,
+            ..model
+        };
+        holds(&format!("late runs without sweep, {kind:?}"), &by_rows, 200);
+    }
+}
+
+#[test]
+fn the_order_of_writes_of_a_late_run_is_needed() {
+    for (flaw, found) in [
+        (Flaw::CountedAtOnce, MISSED_RAN),
+        (Flaw::WithdrawnFirst, UNCOUNTED),
+    ] {
+        let model = Schedule {
+            misses: true,
+            trims: true,
+            ..Schedule::new(Kind::Settings).with(flaw)
+        };
+        breaks(&format!("late runs, {flaw:?}"), &model, found);
+    }
 }
 
 #[test]

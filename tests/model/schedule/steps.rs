@@ -80,6 +80,15 @@ pub(super) fn of_node(model: &Schedule, state: &State, node: usize, next: &mut N
         return;
     }
     let places = model.places(seen.generation);
+    if seen.void != 0 {
+        count(&mut steps, state, node);
+        return;
+    }
+    if model.misses {
+        for place in places.clone() {
+            leave_out(model, &mut steps, state, (node, place));
+        }
+    }
     for place in places
         .clone()
         .filter(|place| !matches!(seen.times[*place], NONE | GONE))
@@ -148,6 +157,78 @@ pub(super) fn of_node(model: &Schedule, state: &State, node: usize, next: &mut N
     }
 }
 
+/// Decides that a run which would go out late is void.
+fn leave_out(
+    model: &Schedule,
+    steps: &mut Steps<'_, State>,
+    state: &State,
+    (node, place): (usize, usize),
+) {
+    let Some(look) = &state.looks[node] else {
+        return;
+    };
+    let time = look.seen.times[place];
+    if time > 1 {
+        return;
+    }
+    let bits = state.runs[place][usize::from(time)];
+    let withdraws_first = model.flaw == Flaw::WithdrawnFirst;
+    if withdraws_first && bits == ENTRY {
+        steps.add("withdraws first", place as i64, |state| {
+            withdraw(model, state, place, usize::from(time));
+        });
+    }
+    let is_withdrawn = withdraws_first && bits == ENTRY | CANCELLED;
+    if bits != ENTRY && !is_withdrawn {
+        return;
+    }
+    let mut new = look.seen;
+    if model.flaw == Flaw::CountedAtOnce {
+        new.times[place] = GONE;
+        new.missed |= 1 << place;
+    } else {
+        new.void |= 1 << place;
+    }
+    rewrite(steps, state, node, new, ("leaves out", place));
+}
+
+/// Counts the void runs that were withdrawn; one that has begun all the same is void no more.
+fn count(steps: &mut Steps<'_, State>, state: &State, node: usize) {
+    let Some(look) = &state.looks[node] else {
+        return;
+    };
+    let mut new = look.seen;
+    for place in (0..RUNS).filter(|place| look.seen.void >> place & 1 == 1) {
+        let time = usize::from(new.times[place]);
+        if time < 2 && state.runs[place][time] & CANCELLED != 0 {
+            new.times[place] = GONE;
+            new.missed |= 1 << place;
+        }
+    }
+    new.void = 0;
+    rewrite(steps, state, node, new, ("counts", RUNS));
+}
+
+/// Writes the record of a look on its condition, and goes on with what is there.
+fn rewrite(
+    steps: &mut Steps<'_, State>,
+    state: &State,
+    node: usize,
+    new: Rec,
+    name: (&'static str, usize),
+) {
+    let Some(look) = &state.looks[node] else {
+        return;
+    };
+    let (old, own) = (look.seen, look.own);
+    write(steps, state, (old, new), NEXT, name, &|state, applied| {
+        let seen = if applied { new } else { state.rec };
+        if let Some(look) = &mut state.looks[node] {
+            (look.seen, look.own) = (seen, if applied { own } else { 0 });
+        }
+    });
+}
+
 /// Writes the record on a condition, with a row before it: applied, lost against another, or with a lost reply.
 fn write(
     steps: &mut Steps<'_, State>,
@@ -206,12 +287,15 @@ fn enter(steps: &mut Steps<'_, State>, state: &State, node: usize, place: usize,
     }
 }
 
-/// The first run of the older generation that has neither begun nor was withdrawn.
+/// The first run that is void, by the change or because it would be late, and has neither begun nor was withdrawn.
 fn to_withdraw(model: &Schedule, state: &State, seen: &Rec) -> Option<(usize, usize)> {
-    if seen.generation == 1 || model.flaw == Flaw::NoCancel {
+    if model.flaw == Flaw::NoCancel {
         return None;
     }
-    let runs = (0..OLD).map(|place| (place, usize::from(seen.times[place])));
+    let is_old = |place: usize| seen.generation == 2 && place < OLD;
+    let is_void = |place: &usize| is_old(*place) || seen.void >> place & 1 == 1;
+    let runs = (0..RUNS).filter(is_void);
+    let runs = runs.map(|place| (place, usize::from(seen.times[place])));
     runs.into_iter().find(|(place, time)| {
         let needs = if model.flaw == Flaw::CancelNeedsEntry {
             ENTRY
