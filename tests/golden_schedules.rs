@@ -50,6 +50,7 @@ fn run(seq: u64) -> Run {
         seq,
         time: START,
         entered: seq == 4,
+        late: false,
     }
 }
 
@@ -84,6 +85,18 @@ fn schedule() -> Schedule {
 fn with_begun_runs() -> Schedule {
     Schedule {
         begun: vec![Millis(START.0 - 60_000), Millis(START.0 - 1)],
+        ..schedule()
+    }
+}
+
+/// A record of 0.2.0 has no such runs.
+fn with_a_late_run() -> Schedule {
+    let late = Run {
+        late: true,
+        ..run(4)
+    };
+    Schedule {
+        ahead: vec![late, run(5)],
         ..schedule()
     }
 }
@@ -148,6 +161,8 @@ fn records_of_schedules_are_unchanged() {
     writeln!(now, "schedule {:?}", encode_schedule(&schedule())).unwrap();
     let begun = encode_schedule(&with_begun_runs());
     writeln!(now, "schedule_with_begun_runs {begun:?}").unwrap();
+    let late = encode_schedule(&with_a_late_run());
+    writeln!(now, "schedule_with_a_late_run {late:?}").unwrap();
     writeln!(now, "run {:?}", encode_run(&listed())).unwrap();
     writeln!(now, "backfill {:?}", encode_job(&backfill())).unwrap();
     if std::env::var_os("TICKWHEEL_UPDATE_GOLDEN").is_some() {
@@ -163,8 +178,9 @@ fn records_of_schedules_are_read_as_they_were_written() {
         decode_schedule(encode_schedule(&schedule())),
         Ok(schedule())
     );
-    let begun = with_begun_runs();
-    assert_eq!(decode_schedule(encode_schedule(&begun)), Ok(begun));
+    for other in [with_begun_runs(), with_a_late_run()] {
+        assert_eq!(decode_schedule(encode_schedule(&other)), Ok(other));
+    }
     assert_eq!(decode_run(encode_run(&listed())), Ok(listed()));
     for job in [backfill(), backfill_in_turn()] {
         assert_eq!(decode_job(encode_job(&job)), Ok(job));

@@ -204,6 +204,7 @@ fn run() -> Run {
         seq: 4,
         time: START,
         entered: false,
+        late: false,
     }
 }
 

@@ -7,6 +7,7 @@ mod doctor;
 mod figures;
 mod full_disk;
 mod lost_worker;
+mod missed_runs;
 mod open;
 mod power;
 mod redrive;

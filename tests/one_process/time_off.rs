@@ -16,14 +16,14 @@ const LONG: Duration = Duration::from_secs(8 * 24 * 3600);
 const SOON: Duration = Duration::from_secs(60);
 
 /// A server whose clock is set through a file.
-struct Site {
+pub(super) struct Site {
     directory: TempDir,
     server: Server,
-    time: TimeSource,
+    pub(super) time: TimeSource,
 }
 
 impl Site {
-    async fn start() -> Self {
+    pub(super) async fn start() -> Self {
         let directory = TempDir::new().expect("a directory");
         let offset = offset_of(&directory);
         fs::write(&offset, "0").expect("a file");
@@ -35,17 +35,17 @@ impl Site {
         }
     }
 
-    fn url(&self) -> &str {
+    pub(super) fn url(&self) -> &str {
         &self.server.url
     }
 
-    fn set_clock(&self, ahead: Duration) {
+    pub(super) fn set_clock(&self, ahead: Duration) {
         let offset = ahead.as_millis().to_string();
         fs::write(offset_of(&self.directory), offset).expect("a file");
     }
 
     /// Kills the process, and starts the next one so much later by its clock.
-    async fn is_off_for(&mut self, off: Duration) {
+    pub(super) async fn is_off_for(&mut self, off: Duration) {
         self.server.kill();
         self.set_clock(off);
         self.server = serve(&self.directory).await;
@@ -77,12 +77,7 @@ impl Site {
         while done.len() < tasks {
             let came = self.poll("5s").await;
             assert!(self.time.moment() < until, "{} of {tasks} came", done.len());
-            let settle = |task: &Value| json!({"id": task["id"], "attempt": task["attempt"], "outcome": "succeeded"});
-            let settles: Vec<Value> = came.iter().map(settle).collect();
-            if !settles.is_empty() {
-                let body = json!({"worker": "w", "tasks": settles});
-                post(self.url(), "/v1/worker/settle", &body).await;
-            }
+            self.settle(&came).await;
             done.extend(came.iter().map(|task| {
                 let id = task["id"].as_str().expect("an id").to_owned();
                 (id, task["attempt"].as_u64().expect("a number"))
@@ -91,7 +86,17 @@ impl Site {
         done
     }
 
-    async fn poll(&self, wait: &str) -> Vec<Value> {
+    /// Reports that tasks have succeeded.
+    pub(super) async fn settle(&self, tasks: &[Value]) {
+        let settle = |task: &Value| json!({"id": task["id"], "attempt": task["attempt"], "outcome": "succeeded"});
+        let settles: Vec<Value> = tasks.iter().map(settle).collect();
+        if !settles.is_empty() {
+            let body = json!({"worker": "w", "tasks": settles});
+            post(self.url(), "/v1/worker/settle", &body).await;
+        }
+    }
+
+    pub(super) async fn poll(&self, wait: &str) -> Vec<Value> {
         let poll = json!({"worker": "w", "callbacks": ["work"], "max_tasks": 500, "wait": wait});
         let polled = post(self.url(), "/v1/worker/poll", &poll).await;
         polled["tasks"].as_array().expect("tasks").clone()
