@@ -93,6 +93,17 @@ pub(super) fn canceller(
     Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
 }
 
+/// The tasks of the runs of schedules.
+pub(super) fn runs(
+    ctx: &Arc<Context>,
+    (registrar, asker): (&Registrar, &Asker),
+    mover: &Mover,
+    canceller: &Canceller,
+) -> RunTasks {
+    let by = (registrar.clone(), mover.clone(), canceller.clone());
+    RunTasks::new(Arc::clone(ctx), by, asker.standing().clone())
+}
+
 /// The stage that runs the failed parts of trees again.
 pub(super) fn retrier(
     ctx: Arc<Context>,

@@ -20,7 +20,7 @@ use super::{
         dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes, registry::Registry,
     },
     joins::check::Checker,
-    makers::{canceller, desks, registration, retrier},
+    makers::{canceller, desks, registration, retrier, runs},
     ordering::{reminder::Reminder, turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
@@ -28,7 +28,7 @@ use super::{
         shares::Shares,
     },
     records::{audit::Audit, callbacks::Callbacks, refusals::Refusals},
-    schedules::{self, tasks::RunTasks},
+    schedules,
     service::Service,
     tasks::{
         claim::Claimer, claimed::ClaimedRows, deadlines::Watcher, keys::Keys, limiter::Limiter,
@@ -431,9 +431,7 @@ fn service(
     let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
-    let standing = asker.standing().clone();
-    let by = (registrar.clone(), mover.clone(), canceller.clone());
-    let runs = RunTasks::new(ctx(), by, standing);
+    let runs = runs(&ctx(), (&registrar, &asker), mover, &canceller);
     let of_jobs = (runs.clone(), known.callbacks.clone());
     let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
     let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());

@@ -18,7 +18,7 @@ use crate::model::{ids::TaskId, schedule::missed::MISSED_AFTER, time::Millis};
 /// The runs that were withdrawn.
 type Withdrawn = Arc<BTreeSet<TaskId>>;
 
-/// What is asked about one schedule.
+/// The question about one schedule.
 #[derive(Debug, Default)]
 pub(in crate::flow) struct Asked {
     /// The runs that would go out.
@@ -129,11 +129,94 @@ impl Drop for Questions {
 }
 
 /// Returns the schedule of a task that would go out so late for the first time that its schedule is to be asked. A run is not
-/// late before it was made: it may make up for a time that was missed.
+/// late before it was made: it may make up for a time that was missed. A record cannot be withdrawn any more.
 pub(super) fn late_run(sending: &Sending, now: Millis) -> Option<&str> {
     let (dispatch, spec) = (&sending.dispatch, &sending.spec);
-    let run = spec.scheduled.as_deref().filter(|_| sending.first)?;
-    let is_first = dispatch.generation == 0 && dispatch.expected_attempt == 0;
+    let run = spec.scheduled.as_deref()?;
+    let is_new = dispatch.generation == 0 && dispatch.expected_attempt == 0 && sending.first;
+    let can_be_withdrawn = is_new && spec.target.is_tracked();
     let since = dispatch.start.max(spec.create_time);
-    (is_first && now.since(since) > MISSED_AFTER).then_some(&run.schedule)
+    (can_be_withdrawn && now.since(since) > MISSED_AFTER).then_some(&run.schedule)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::model::{
+        dispatch::Dispatch,
+        fixtures,
+        target::Target,
+        task::{Scheduled, Spec},
+    };
+
+    fn run(start: Millis, created: Millis, target: Target) -> Sending {
+        let scheduled = Scheduled {
+            schedule: "nightly".to_owned(),
+            time: start,
+        };
+        Sending {
+            dispatch: Dispatch::first(fixtures::id(), start),
+            spec: Arc::new(Spec {
+                create_time: created,
+                scheduled: Some(Box::new(scheduled)),
+                target,
+                ..fixtures::spec()
+            }),
+            first: true,
+        }
+    }
+
+    #[test]
+    fn a_run_is_asked_about_that_is_late_for_the_first_time() {
+        let (start, tracked) = (fixtures::START, fixtures::spec().target);
+        let ahead = start.before(Duration::from_secs(50));
+        let in_time = start.after(MISSED_AFTER);
+        let late = in_time.after(Duration::from_millis(1));
+        let one = run(start, ahead, tracked.clone());
+        assert_eq!(late_run(&one, in_time), None);
+        assert_eq!(late_run(&one, late), Some("nightly"));
+        // It makes up for a missed time, and is late from its creation on.
+        let made = start.after(Duration::from_secs(600));
+        let made_up = run(start, made, tracked);
+        assert_eq!(late_run(&made_up, made.after(MISSED_AFTER)), None);
+        let late_again = made.after(MISSED_AFTER + Duration::from_millis(1));
+        assert_eq!(late_run(&made_up, late_again), Some("nightly"));
+        let again = Sending {
+            first: false,
+            ..one.clone()
+        };
+        assert_eq!(late_run(&again, late), None);
+        let mut moved = one;
+        moved.dispatch.generation = 1;
+        assert_eq!(late_run(&moved, late), None, "a person has moved it");
+        let kafka = Target::Kafka {
+            topic: "orders".to_owned(),
+            partition: None,
+        };
+        assert_eq!(late_run(&run(start, ahead, kafka), late), None);
+    }
+
+    #[tokio::test]
+    async fn questions_are_answered_by_schedule_as_long_as_somebody_takes_them() {
+        let (late, id) = (LateRuns::default(), fixtures::id());
+        let other = id.with_look_step(crate::model::look_step::LookStep::MIN);
+        let runs = [("a", id), ("b", id), ("a", other)];
+        let nobody = late.ask(&runs).await;
+        assert_eq!(nobody, vec![Some(Unsent::Undecided); 3]);
+        let questions = late.take_questions();
+        let answers = async {
+            late.asked().await;
+            let busy = BTreeSet::from(["b".to_owned()]);
+            let (name, asked) = late.take(&busy).unwrap();
+            assert_eq!((&*name, asked.ids.len()), ("a", 2));
+            asked.answer(BTreeSet::from([other]));
+            assert!(late.take(&busy).is_none(), "b is being looked at");
+            drop(questions);
+        };
+        let (answered, ()) = tokio::join!(late.ask(&runs), answers);
+        let expected = [None, Some(Unsent::Undecided), Some(Unsent::Withdrawn)];
+        assert_eq!(answered, expected);
+    }
 }

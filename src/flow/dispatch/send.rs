@@ -147,9 +147,23 @@ impl Sender {
 
     /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.
     pub(in crate::flow) async fn send(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
+        self.send_unless(batch, late_run).await
+    }
+
+    /// Publishes tasks that were held behind a gate, as [`Self::send`] does. Runs of schedules among them were not missed.
+    pub(in crate::flow) async fn release(&self, batch: &[Sending]) -> Vec<Result<(), Unsent>> {
+        self.send_unless(batch, |_, _| None).await
+    }
+
+    /// Publishes tasks. About those for which `late` names a schedule, that schedule is asked first.
+    async fn send_unless(
+        &self,
+        batch: &[Sending],
+        late: fn(&Sending, Millis) -> Option<&str>,
+    ) -> Vec<Result<(), Unsent>> {
         let mut results = vec![Ok(()); batch.len()];
         let (now, gates) = (self.ctx.now(), self.keeper.gates());
-        let (mut ready, mut late, mut behind) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut ready, mut undecided, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
             // Never early: the last place that can hold it back on this side of the queue.
             if now < sending.dispatch.start && !flaw::is(Flaw::PublishEarly) {
@@ -158,15 +172,15 @@ impl Sender {
                 *result = Err(unsent);
             } else if !self.goes_first(sending, now) {
                 behind.push(sending);
-            } else if let Some(schedule) = late_run(sending, now) {
-                late.push((schedule, (index, sending)));
+            } else if let Some(schedule) = late(sending, now) {
+                undecided.push((schedule, (index, sending)));
             } else {
                 ready.push((index, sending));
             }
         }
         self.hand_over(ready, &mut results).await;
-        if !late.is_empty() {
-            let decided = self.decided_again(late, &mut results).await;
+        if !undecided.is_empty() {
+            let decided = self.decided_again(undecided, &mut results).await;
             self.hand_over(decided, &mut results).await;
         }
         for (sending, result) in batch.iter().zip(&results) {

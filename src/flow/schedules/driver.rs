@@ -108,7 +108,10 @@ impl Driver {
             if !advanced.more {
                 let (seen, unentered) = (BTreeMap::new(), Unentered::default());
                 self.enter(name, &schedule, &seen, &unentered).await?;
-                return Ok(schedule.wake);
+                if schedule.spec.task.target.is_tracked() {
+                    return Ok(schedule.wake);
+                }
+                // Nothing tells the next look, which may be far, that a record has gone out: the write that follows does.
             }
         }
         Ok(Some(self.ctx.now()))
@@ -176,6 +179,7 @@ impl Driver {
     ) -> Result<(), Fault> {
         let (_, mut open) = schedule.void_and_valid();
         open.retain(|run| is_open(run, seen) && !unentered.standing.contains(&run.id));
+        open.retain(|run| !self.has_entered(name, schedule.incarnation, run.seq));
         if !open.is_empty() {
             let listed: Vec<Listed> = open.iter().map(|run| listed(*run, false)).collect();
             self.runs.put(name, &listed).await?;

@@ -23,6 +23,9 @@
 //! | some entries | entries of known ids | the same look; an entry that is there twice is one task |
 //! | the record of a change | older runs that still wait | the look of the row, 8 s later |
 //!
+//! A run that would go out late may have been missed, and dispatch asks about it: 1. the record says, conditionally, that it is
+//! void, 2. it is withdrawn, 3. the record counts it. Behind a crash between these the next look goes on, or the next question.
+//!
 //! A row may also be lost to a write of the record that arrives long after its time. A sweep over all schedules finds such a
 //! schedule; nodes that start do the same.
 //!

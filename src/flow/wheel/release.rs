@@ -285,7 +285,7 @@ impl Releaser {
     /// Publishes tasks. Returns the rows that are not needed any more.
     async fn send(&self, due: Vec<Due>, gate: &str) -> Vec<IndexRow> {
         let sendings: Vec<Sending> = due.iter().map(sending).collect();
-        let sent = self.sender.send(&sendings).await;
+        let sent = self.sender.release(&sendings).await;
         let (mut gone, mut elsewhere) = (Vec::new(), Vec::new());
         for ((due, sending), sent) in due.into_iter().zip(sendings).zip(sent) {
             let action = sent

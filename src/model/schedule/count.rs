@@ -42,7 +42,7 @@ pub(super) fn count(crons: &[&Cron], zone: &TimeZone, after: Millis, until: Mill
         let next = seconds_of(change.offset());
         let gap = (change_at + offset, change_at + next);
         let left_out = |cron: &&Cron| !cron.is_interval && cron.next_local(gap.0, gap.1).is_some();
-        // What the gap has left out runs at its end, once with what is due there anyway.
+        // A time that the gap has left out runs at its end, once with another that is due there anyway.
         let at_end = crons.iter().any(left_out);
         total += u64::from(at_end);
         if next < offset {

@@ -8,8 +8,8 @@
 //! A run that would go out late may be left out: the record says that it is void, then it is withdrawn, then it is counted.
 //!
 //! The rules: each (generation, number) is at most one task. No run of the older generation begins behind the answer. If
-//! nothing is under way, then nothing is left to do. The last one needs the sweep where writes may be late. A run that is left out is counted, and never
-//! begins.
+//! nothing is under way, then nothing is left to do. The last one needs the sweep where writes may be late. A run that is left
+//! out is counted, and never begins.
 
 mod steps;
 

@@ -12,8 +12,9 @@ use std::{
 
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::{schedules::desk::Changed, service::Service},
+    flow::{records::callbacks::GateChange, schedules::desk::Changed, service::Service},
     model::{
+        gate::GateState,
         ids::TaskId,
         schedule::life::{Missed, Overlap, Schedule, ScheduleSpec, State},
         time::Millis,
@@ -22,7 +23,7 @@ use tickwheel::{
 };
 
 use super::schedules::{NAME, put, spec};
-use crate::world::{Simulated, World, succeeds};
+use crate::world::{Simulated, World, record, succeeds};
 
 const SECOND: Duration = Duration::from_secs(1);
 const MINUTE: Duration = Duration::from_secs(60);
@@ -229,4 +230,63 @@ async fn a_run_that_went_out_in_time_waits_for_its_worker_over_an_outage() {
     assert_eq!(read(&second.service()).await.missed, 0);
     world.check();
     worker.abort();
+}
+
+async fn set_gate(service: &Service, state: GateState) {
+    let change = GateChange {
+        collection: String::new(),
+        state,
+        reason: "a test".to_owned(),
+        until: None,
+        who: String::new(),
+    };
+    service.callbacks().set_gate("work", &change).await.unwrap();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_gate_that_opens_lets_the_runs_go_that_it_has_held() {
+    let world = World::new(2, 10_000);
+    let node = world.node(1);
+    world.pass(SECOND * 3).await;
+    let skip = ScheduleSpec {
+        every: Some(MINUTE),
+        missed: Missed::Skip,
+        ..spec(&world)
+    };
+    let service = node.service();
+    let created = created(&service, skip).await;
+    let worker = world.worker(node.service(), succeeds(SECOND / 10));
+    set_gate(&service, GateState::Paused).await;
+    world.pass(MINUTE * 3 - SECOND * 5).await;
+    assert_eq!(begun(&world, created), BTreeMap::new());
+    set_gate(&service, GateState::Open).await;
+    world.pass(SECOND * 30).await;
+    assert_eq!(
+        begun(&world, created).into_iter().collect::<Vec<_>>(),
+        [(60, 1), (120, 1), (180, 1)]
+    );
+    assert_eq!(read(&service).await.missed, 0);
+    worker.abort();
+}
+
+/// A record is published once, also where the next look at its schedule comes long after it.
+#[tokio::test(start_paused = true)]
+async fn records_of_a_slow_schedule_are_published_once() {
+    let world = World::new(2, 10_000);
+    let node = world.node(1);
+    world.pass(SECOND * 3).await;
+    let records = ScheduleSpec {
+        every: Some(MINUTE * 10),
+        task: record(world.time.now()).draft,
+        ..spec(&world)
+    };
+    world.queue.create_topic("users", None);
+    let created = created(&node.service(), records).await;
+    world.pass(MINUTE * 45).await;
+    let published = world.queue.records("users");
+    let published: Vec<u64> = published
+        .iter()
+        .map(|one| one.at.since(created).as_secs())
+        .collect();
+    assert_eq!(published, [600, 1200, 1800, 2400]);
 }
