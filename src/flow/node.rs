@@ -24,8 +24,8 @@ use super::{
     ordering::{reminder::Reminder, turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
-        figures::Figures, find::Finder, list::Lister, pending::Census, remembered::Remembered,
-        shares::Shares,
+        await_end::Awaiter, figures::Figures, find::Finder, list::Lister, pending::Census,
+        remembered::Remembered, shares::Shares,
     },
     records::{audit::Audit, callbacks::Callbacks, refusals::Refusals},
     schedules,
@@ -406,6 +406,19 @@ fn claimer(
     )
 }
 
+/// The stage that takes the reports of workers.
+fn settler(
+    ctx: &Arc<Context>,
+    mover: &Mover,
+    stages: (Hands, Placer, Near),
+    claimed: Arc<ClaimedRows>,
+    known: &Remembered,
+) -> Settler {
+    let (deadlines, retrying) = (known.deadlines.clone(), known.demand.retrying().clone());
+    let ctx = Arc::clone(ctx);
+    Settler::new(ctx, mover.clone(), stages, claimed, deadlines, retrying)
+}
+
 /// The service that requests go to.
 fn service(
     ctx: &Arc<Context>,
@@ -420,14 +433,7 @@ fn service(
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
     let (finder, claimed) = (Finder::new(ctx(), mover.clone()), Arc::default());
     let claimer = claimer(&ctx(), mover, &claimed, known);
-    let settler = Settler::new(
-        ctx(),
-        mover.clone(),
-        (hands(), placer(), near()),
-        claimed,
-        known.deadlines.clone(),
-        known.demand.retrying().clone(),
-    );
+    let settler = settler(&ctx(), mover, (hands(), placer(), near()), claimed, known);
     let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
     let stages = (hands(), placer(), near());
     let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
@@ -460,6 +466,7 @@ fn service(
         notices: Notices::new(ctx(), mover.clone()),
         outcomes: Outcomes::new(mover.clone()),
         deaths: Deaths::new(ctx(), mover.clone()),
+        awaiter: Awaiter::new(ctx(), finder.clone(), mover),
         finder,
         members: members.clone(),
         figures: Figures::new(ctx(), known.clone(), near()),

@@ -17,6 +17,7 @@ use super::{
     poll::{Handout, PollRequest, Poller, Refusal},
     query::{
         activity::Activity,
+        await_end::Awaiter,
         figures::Figures,
         filter::Filter,
         find::Finder,
@@ -54,6 +55,7 @@ pub struct Service {
     pub(super) asker: Asker,
     pub(super) keys: Keys,
     pub(super) finder: Finder,
+    pub(super) awaiter: Awaiter,
     pub(super) lister: Lister,
     pub(super) canceller: Canceller,
     pub(super) changer: Changer,
@@ -156,7 +158,7 @@ impl Service {
         self.finder.get(id, view).await
     }
 
-    /// Reads a task once it is terminal, or as it is when `wait` has passed.
+    /// Reads a task once it is terminal, or as it is when `wait` has passed; none when there is no such task.
     ///
     /// # Errors
     /// When the store is away.
@@ -166,20 +168,7 @@ impl Service {
         view: View,
         wait: Duration,
     ) -> Result<Option<TaskView>, Fault> {
-        const FIRST: Duration = Duration::from_millis(20);
-        const LONGEST: Duration = Duration::from_millis(500);
-        let end = self.ctx.time.moment().after(wait);
-        let mut pause = FIRST;
-        loop {
-            let task = self.get(id, view).await?;
-            let left = end.since(self.ctx.time.moment());
-            if left.is_zero() || task.as_ref().is_none_or(|task| task.state.is_terminal()) {
-                return Ok(task);
-            }
-            // A task that starts later cannot be terminal before, unless it is cancelled: ask seldom until then.
-            self.ctx.time.sleep(pause.min(left)).await;
-            pause = (pause * 3 / 2).min(LONGEST);
-        }
+        self.awaiter.get(id, view, wait).await
     }
 
     /// Lists tasks that have an entry in the wheel: one page, and where the next one begins. See [`super::query::list`].

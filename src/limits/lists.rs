@@ -44,3 +44,18 @@ pub const LIST_ENDED_PARTS_FIRST: usize = 4;
 
 /// Parts of ended tasks, of a state and a day each, that a list reads in one step: most are empty, and cost a read.
 pub const LIST_ENDED_PARTS_MAX: usize = 64;
+
+/// Requests that wait for the end of a task and are woken by it, some 150 bytes each: 15 MB. Others find it by reading.
+pub const END_WAITS_MAX: usize = 100_000;
+
+/// The pause of a request that waits for the end of a task before its second read. Each further one is half as long again.
+pub const END_READ_FIRST: Duration = Duration::from_millis(20);
+
+/// The longest pause between two such reads while few requests wait: how late an end is told that another node has written.
+pub const END_READ_MIN: Duration = Duration::from_millis(50);
+
+/// The addition of each request that waits to the longest pause of all: together they read some 500 tasks a second.
+pub const END_READ_APART: Duration = Duration::from_millis(2);
+
+/// The longest pause between two such reads, however many wait, and while the task has not started.
+pub const END_READ_MAX: Duration = Duration::from_millis(500);

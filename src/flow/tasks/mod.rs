@@ -16,6 +16,7 @@ pub(in crate::flow) mod claim_room;
 pub mod claimed;
 mod complete;
 pub mod deadlines;
+pub(in crate::flow) mod end_waits;
 pub(in crate::flow) mod ended;
 mod enter;
 pub mod erase;

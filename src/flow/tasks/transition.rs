@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
-use super::attempt_span;
+use super::{attempt_span, end_waits::EndWaits};
 use crate::{
     failpoint,
     flaw::{self, Flaw},
@@ -65,6 +65,7 @@ pub struct Mover {
     ctx: Arc<Context>,
     lines: Arc<Mutex<HashMap<Partition, Line>>>,
     in_flight: Arc<Semaphore>,
+    end_waits: EndWaits,
 }
 
 impl Mover {
@@ -76,7 +77,13 @@ impl Mover {
             ctx,
             lines: Arc::default(),
             in_flight,
+            end_waits: EndWaits::default(),
         }
+    }
+
+    /// Returns the requests that wait for the ends of tasks: every end that this node writes wakes them.
+    pub(in crate::flow) const fn end_waits(&self) -> &EndWaits {
+        &self.end_waits
     }
 
     /// Applies the transition that `decide` makes of the row. It starts from `row` as the caller knows it
@@ -235,6 +242,7 @@ impl Mover {
             let (transitions, senders): (Vec<_>, Vec<_>) = group.into_iter().unzip();
             let answers = self.ctx.store.swap_tasks(&transitions).await;
             failpoint::pass("swapped");
+            self.end_waits.wake(ended(&transitions, &answers));
             for (sender, answer) in senders.into_iter().zip(answers) {
                 // A caller that does not wait any more finds out by reading.
                 drop(sender.send(answer));
@@ -266,4 +274,17 @@ impl Mover {
         }
         Some(group)
     }
+}
+
+/// Returns the tasks that are terminal by transitions that were applied, or may have been.
+fn ended<'a>(
+    transitions: &'a [Transition],
+    answers: &'a [Answer],
+) -> impl Iterator<Item = TaskId> + use<'a> {
+    let written = transitions.iter().zip(answers);
+    let ended = written.filter(|(transition, answer)| {
+        let refused = matches!(answer, Ok(Swapped::Conflict(_)) | Err(_));
+        transition.row.state.is_terminal() && !refused
+    });
+    ended.map(|(transition, _)| transition.row.id)
 }

@@ -61,3 +61,4 @@ mod trees;
 mod unfinished;
 mod unreadable;
 mod unsent;
+mod waits;
