@@ -5,6 +5,7 @@ mod chains;
 mod command_line;
 mod contents;
 mod embedded;
+mod expiries;
 mod families;
 mod figures;
 mod http;
@@ -19,8 +20,9 @@ mod topics;
 use std::time::Duration;
 
 pub use self::{
-    access::*, chains::*, command_line::*, contents::*, embedded::*, families::*, figures::*,
-    http::*, internal::*, joins::*, lists::*, records::*, results::*, schedules::*, topics::*,
+    access::*, chains::*, command_line::*, contents::*, embedded::*, expiries::*, families::*,
+    figures::*, http::*, internal::*, joins::*, lists::*, records::*, results::*, schedules::*,
+    topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1

@@ -11,7 +11,7 @@ use super::{
     cluster::members::Members,
     context::Context,
     dispatch::{
-        gatekeeper::Gatekeeper, late_runs::LateRuns, look::Looker, near::Near,
+        expirer::Expirer, gatekeeper::Gatekeeper, late_runs::LateRuns, look::Looker, near::Near,
         republish::Republisher, send::Sender,
     },
     entries::{entry_writer::Placer, watermarks::Hands},
@@ -214,10 +214,18 @@ impl Node {
         let watcher = Watcher {
             ctx: Arc::clone(&self.ctx),
             deadlines: known.deadlines.clone(),
-            looker,
+            looker: looker.clone(),
         };
         self.keep("deadlines", &self.stop, move |stop| {
             watcher.clone().run(stop)
+        });
+        let expirer = Expirer {
+            ctx: Arc::clone(&self.ctx),
+            expiries: known.demand.expiries().clone(),
+            looker,
+        };
+        self.keep("expiries", &self.stop, move |stop| {
+            expirer.clone().run(stop)
         });
         let limiter = known.limiter.clone();
         self.keep("limits", &self.stop, move |stop| limiter.clone().run(stop));

@@ -30,6 +30,7 @@
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
 //! | [`dispatch`] | which publication a claim must find |
+//! | [`expiry`] | when a task that nobody has taken is ended |
 //! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`row`] | where a task stands, and what a conditional write must find |
 //! | [`history`] | how many earlier attempts a row keeps |
@@ -93,6 +94,7 @@ pub mod entry_life;
 pub mod erasure;
 pub mod error_class;
 pub mod event;
+pub mod expiry;
 pub mod family;
 pub mod gate;
 pub mod history;

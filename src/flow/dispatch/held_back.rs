@@ -46,6 +46,7 @@ pub(super) fn hold_gated(
             dispatch: Dispatch::asked(look.key.id, publish),
             spec: Arc::clone(&look.spec),
             first: is_first(look, row.as_ref()),
+            opened: None,
         };
         *decision = Decision::LookAgain {
             at: grid(look).backed_off(now, now.since(publish.start)),

@@ -38,6 +38,7 @@ use crate::{
     model::{
         decision::{self, Decision, Known},
         entry::{Entry, Kind},
+        expiry::{self, Expiring},
         ids::TaskId,
         look::Grid,
         state::{self, Event, Refusal, State, TaskRow},
@@ -142,6 +143,7 @@ impl Looker {
         self.note_demand(looks, &decisions, &known.rows, now);
         // They wait for their gates or turns, and for no worker.
         self.note_held(&gated, behind);
+        self.note_expiries(looks, &decisions, &known.rows, now);
         hold_queued(&self.ctx, looks, &mut decisions).await;
         finish::keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
@@ -370,6 +372,33 @@ impl Looker {
     fn note_held(&self, gated: &[(Sending, Unsent)], behind: Vec<TaskId>) {
         let held = gated.iter().map(|(sending, _)| sending.dispatch.id);
         held.chain(behind).for_each(|id| self.demand.taken(id));
+    }
+
+    /// Notes which tasks may expire before their next looks.
+    fn note_expiries(
+        &self,
+        looks: &[&Entry],
+        decisions: &[Decision],
+        rows: &[Option<TaskRow>],
+        now: Millis,
+    ) {
+        for ((look, decision), row) in looks.iter().zip(decisions).zip(rows) {
+            let next = match decision {
+                Decision::Publish(publish) => publish.look_at,
+                Decision::LookAgain { at, .. } => Some(*at),
+                Decision::Drop | Decision::End { .. } | Decision::EndSteps => None,
+            };
+            let (id, spec) = (look.key.id, &look.spec);
+            let expiring = match row {
+                Some(row) => expiry::by_row(row, now),
+                None => expiry::without_row(id, spec, now),
+            };
+            if let (Some(next), Expiring::At(at)) = (next, expiring)
+                && at < next
+            {
+                self.demand.expiries().note(id, at, spec);
+            }
+        }
     }
 
     /// Notes whether the task waits for a worker.

@@ -6,9 +6,13 @@
 //! [`look`] examines tasks that went out, and publishes again those that were lost. [`unclaimed`] tells operators which tasks no
 //! worker has taken, and [`pollers`] which workers ask. Rows that cannot be understood are set aside (`undelivered`). `beats`
 //! reads heartbeats for looks.
+//! `expirer` ends tasks that nobody took in time, which `expiries` remembers.
 
 mod beats;
+pub(in crate::flow) mod expirer;
+pub(in crate::flow) mod expiries;
 pub mod gatekeeper;
+mod gauges;
 mod held_back;
 pub(in crate::flow) mod late_runs;
 pub mod look;

@@ -395,6 +395,7 @@ mod tests {
                 dispatch: Dispatch::first(fixtures::id(), fixtures::START),
                 spec: Arc::new(spec),
                 first: true,
+                opened: None,
             },
             backup: None,
             stands: false,

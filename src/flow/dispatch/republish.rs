@@ -74,6 +74,7 @@ impl Republisher {
                 dispatch: Dispatch::asked(look.key.id, publish),
                 spec: Arc::clone(&look.spec),
                 first: is_first(look, row.as_ref()),
+                opened: None,
             };
             Some((index, sending))
         });

@@ -14,11 +14,11 @@ use std::{
     time::Duration,
 };
 
-use metrics::{Counter, Histogram};
 use tokio::sync::Semaphore;
 
 use super::{
     gatekeeper::{Gatekeeper, Gates, Holding},
+    gauges::Gauges,
     late_runs::{LateRuns, late_run},
     record,
     sending::{Sending, Unsent},
@@ -28,11 +28,12 @@ use crate::{
     failpoint,
     flaw::{self, Flaw},
     flow::{
-        TASK_EVENTS, api::Fault, context::Context, labels, ordering::ahead,
-        query::recent::RecentActivity, records::callbacks::Passage,
+        api::Fault, context::Context, ordering::ahead, query::recent::RecentActivity,
+        records::callbacks::Passage,
     },
     limits,
     model::{
+        expiry,
         ids::TaskId,
         ordering::Sequence,
         target::Target,
@@ -165,6 +166,7 @@ impl Sender {
         let (now, gates) = (self.ctx.now(), self.keeper.gates());
         let (mut ready, mut undecided, mut behind) = (Vec::new(), Vec::new(), Vec::new());
         for ((index, sending), result) in batch.iter().enumerate().zip(&mut results) {
+            self.expect_expiry(sending, now);
             // Never early: the last place that can hold it back on this side of the queue.
             if now < sending.dispatch.start && !flaw::is(Flaw::PublishEarly) {
                 *result = Err(Unsent::Early);
@@ -225,6 +227,23 @@ impl Sender {
             metrics::gauge!("tickwheel_contents_free_bytes").set(self.ctx.contents.free() as f64);
             let contents = self.contents(part).await;
             self.publish(part, &contents, results).await;
+        }
+    }
+
+    /// Notes that a task may expire before its next look: while it waits for a worker, for its turn or behind a gate. Behind an
+    /// attempt its row alone says when.
+    fn expect_expiry(&self, sending: &Sending, now: Millis) {
+        let (dispatch, spec) = (&sending.dispatch, &sending.spec);
+        let Some(at) = expiry::of(spec, dispatch.start).filter(|_| spec.target.is_tracked()) else {
+            return;
+        };
+        let at = if dispatch.expected_attempt > 0 {
+            now
+        } else {
+            at
+        };
+        if expiry::is_before_next_look(dispatch.id, at, now, self.ctx.shape()) {
+            self.demand.expiries().note(dispatch.id, at, spec);
         }
     }
 
@@ -320,13 +339,14 @@ impl Sender {
         let fired = self.ctx.now();
         let mut gauges = Gauges::new();
         for sending in handed_over {
-            gauges.observe(sending, fired);
+            let task = (sending.dispatch.id, &*sending.spec);
+            gauges.observe(task, sending.first, sending.due(), fired);
         }
         gauges.count_callbacks();
         let is_counted = |sending: &&&Sending| sending.first && !sending.dispatch.id.is_internal();
         let new = handed_over.iter().filter(is_counted).map(|sending| {
             let dispatch = &sending.dispatch;
-            (dispatch.id, &sending.spec.target, dispatch.start)
+            (dispatch.id, &sending.spec.target, sending.due())
         });
         let new: Vec<(TaskId, &Target, Millis)> = new.collect();
         if !new.is_empty() {
@@ -424,57 +444,5 @@ fn bytes_of(part: &[(usize, &Sending)]) -> u64 {
 fn set(results: &mut [Result<(), Unsent>], index: usize, unsent: Unsent) {
     if let Some(result) = results.get_mut(index) {
         *result = Err(unsent);
-    }
-}
-
-/// The metrics that each task of a batch is counted in; they are looked up once a batch.
-struct Gauges<'a> {
-    /// Of each kind of target.
-    fired: [(&'static str, Counter); Target::KINDS.len()],
-    lag: Histogram,
-    lag_again: Histogram,
-    /// How many tasks of the batch each callback has, and how many of them are late.
-    callbacks: HashMap<&'a str, (u64, u64)>,
-}
-
-impl<'a> Gauges<'a> {
-    fn new() -> Self {
-        let fired = |kind| metrics::counter!("tickwheel_tasks_fired_total", "target" => kind);
-        Self {
-            fired: Target::KINDS.map(|kind| (kind, fired(kind))),
-            lag: metrics::histogram!("tickwheel_fire_lag_seconds"),
-            lag_again: metrics::histogram!("tickwheel_refire_lag_seconds"),
-            callbacks: HashMap::new(),
-        }
-    }
-
-    fn observe(&mut self, sending: &'a Sending, fired: Millis) {
-        let late_ms = fired.0 - sending.dispatch.start.0;
-        let lag = fired.since(sending.dispatch.start);
-        if !sending.first {
-            tracing::debug!(target: TASK_EVENTS, task = %sending.dispatch.id, to = sending.spec.target.name(), late_ms, "published again");
-            return self.lag_again.record(lag.as_secs_f64());
-        }
-        tracing::debug!(target: TASK_EVENTS, task = %sending.dispatch.id, to = sending.spec.target.name(), late_ms, "fired");
-        let kind = sending.spec.target.kind();
-        if let Some((_, counter)) = self.fired.iter().find(|(name, _)| *name == kind) {
-            counter.increment(1);
-        }
-        if let Some(callback) = sending.spec.callback() {
-            let (tasks, late) = self.callbacks.entry(callback).or_default();
-            *tasks += 1;
-            *late += u64::from(lag > limits::LATE_FIRING);
-        }
-        self.lag.record(lag.as_secs_f64());
-    }
-
-    fn count_callbacks(self) {
-        for (callback, (tasks, late)) in self.callbacks {
-            let callback = labels::label(callback);
-            metrics::counter!("tickwheel_callback_late_total", "callback" => callback.clone())
-                .increment(late);
-            metrics::counter!("tickwheel_callback_fired_total", "callback" => callback)
-                .increment(tasks);
-        }
     }
 }

@@ -3,7 +3,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
-    model::{dispatch::Dispatch, task::Spec, undelivered::Reason},
+    model::{dispatch::Dispatch, task::Spec, time::Millis, undelivered::Reason},
     queue::PublishError,
 };
 
@@ -17,6 +17,16 @@ pub(in crate::flow) struct Sending {
     /// It goes out for the first time since it was registered or moved. Figures of firing count only such
     /// tasks.
     pub first: bool,
+    /// When the gate opened that has held it, if one has: it could not go out before.
+    pub opened: Option<Millis>,
+}
+
+impl Sending {
+    /// Returns when it was to go out: at its start, or when its gate opened.
+    pub(super) fn due(&self) -> Millis {
+        let start = self.dispatch.start;
+        self.opened.map_or(start, |opened| opened.max(start))
+    }
 }
 
 /// Why a task was not handed over.

@@ -15,7 +15,7 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{beats, retrying::Retrying};
+use super::{beats, expiries::Expiries, retrying::Retrying};
 use crate::{
     flow::{context::Context, labels},
     limits,
@@ -189,6 +189,7 @@ impl Known {
 pub struct Demand {
     ctx: Arc<Context>,
     retrying: Retrying,
+    expiries: Expiries,
     known: Arc<Mutex<Known>>,
     /// The queue is this node's own.
     alone: bool,
@@ -202,6 +203,7 @@ impl Demand {
             alone: ctx.underway.is_some(),
             known: Arc::default(),
             retrying: Retrying::default(),
+            expiries: Expiries::default(),
             ctx,
         }
     }
@@ -209,6 +211,11 @@ impl Demand {
     /// Returns the record of the tasks that wait for their next attempt.
     pub(in crate::flow) const fn retrying(&self) -> &Retrying {
         &self.retrying
+    }
+
+    /// Returns the memory of the tasks that may expire before their next looks.
+    pub(in crate::flow) const fn expiries(&self) -> &Expiries {
+        &self.expiries
     }
 
     /// Notes tasks that are about to be handed to the queue: id, callback, due time.

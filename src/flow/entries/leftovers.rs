@@ -68,6 +68,7 @@ impl Leftovers {
     pub(in crate::flow) fn retire(&self, entry: &Entry, reason: DoneReason) -> Option<Entry> {
         self.demand.taken(entry.key.id);
         self.demand.retrying().forget(entry.key.id);
+        self.demand.expiries().forget(entry.key.id);
         self.drop(entry, reason)
     }
 

@@ -183,6 +183,7 @@ impl Usher {
             dispatch,
             spec,
             first: false,
+            opened: None,
         };
         let task = NearTask {
             sending,

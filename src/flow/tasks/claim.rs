@@ -117,6 +117,9 @@ impl Claimer {
                 Ok(answer) => answer,
                 Err(fault) => ClaimAnswer::Fault(fault),
             };
+            if let ClaimAnswer::Claimed(_) | ClaimAnswer::Stale = &answer {
+                self.demand.expiries().forget(request.id);
+            }
             match &answer {
                 ClaimAnswer::Claimed(_)
                 | ClaimAnswer::Stale

@@ -416,6 +416,7 @@ impl Registrar {
             dispatch,
             spec: Arc::clone(spec),
             first: true,
+            opened: None,
         };
         let task = NearTask {
             sending,

@@ -422,6 +422,7 @@ impl Changer {
             dispatch,
             spec: Arc::clone(spec),
             first: true,
+            opened: None,
         };
         let task = NearTask {
             sending,

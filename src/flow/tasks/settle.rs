@@ -306,6 +306,7 @@ impl Settler {
             dispatch: Dispatch::next_of(row),
             spec,
             first: false,
+            opened: None,
         };
         if let Err(action) = self.near.hold(NearTask {
             sending,

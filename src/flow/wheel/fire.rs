@@ -428,6 +428,7 @@ fn sending(entry: &Entry) -> Option<Sending> {
         dispatch: Dispatch::of_entry(entry)?,
         spec: Arc::clone(&entry.spec),
         first: matches!(entry.kind, Kind::Due { first: true, .. }),
+        opened: None,
     })
 }
 

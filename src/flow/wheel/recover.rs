@@ -322,6 +322,7 @@ impl Recovery {
             spec: Arc::clone(&look.spec),
             // A task that is due may have gone out before.
             first: publish.expected_attempt == 0 && publish.start > now,
+            opened: None,
         };
         let (start, wheel) = (sending.dispatch.start, sending.dispatch.id.wheel());
         // In a slot that is still open lies an entry of its own.

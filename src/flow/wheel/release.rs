@@ -208,7 +208,7 @@ impl Releaser {
         let went = if drops {
             self.drop_all(due, gate).await
         } else {
-            self.send(due, &gate.collection).await
+            self.send(due, gate).await
         };
         let (stopped, gone_any) = (away || went.len() < all, !went.is_empty());
         gone.extend(went);
@@ -283,8 +283,9 @@ impl Releaser {
     }
 
     /// Publishes tasks. Returns the rows that are not needed any more.
-    async fn send(&self, due: Vec<Due>, gate: &str) -> Vec<IndexRow> {
-        let sendings: Vec<Sending> = due.iter().map(sending).collect();
+    async fn send(&self, due: Vec<Due>, gate: &Gate) -> Vec<IndexRow> {
+        let opened = opened(gate, self.ctx.now());
+        let sendings: Vec<Sending> = due.iter().map(|due| sending(due, opened)).collect();
         let sent = self.sender.release(&sendings).await;
         let (mut gone, mut elsewhere) = (Vec::new(), Vec::new());
         for ((due, sending), sent) in due.into_iter().zip(sendings).zip(sent) {
@@ -295,7 +296,7 @@ impl Releaser {
             match (action, sent) {
                 (None | Some(Action::LeaveToLook), _) => gone.push(due.row),
                 // The row of another gate is written before this one is removed.
-                (Some(Action::Hold), Err(Unsent::Gated(other))) if other != gate => {
+                (Some(Action::Hold), Err(Unsent::Gated(other))) if other != gate.collection => {
                     let holding = Holding {
                         dispatch: sending.dispatch,
                         spec: sending.spec,
@@ -418,7 +419,7 @@ fn opened(gate: &Gate, now: Millis) -> Millis {
     gate.opened(now).unwrap_or(gate.since)
 }
 
-fn sending(due: &Due) -> Sending {
+fn sending(due: &Due, opened: Millis) -> Sending {
     Sending {
         dispatch: Dispatch {
             id: due.held.id,
@@ -428,5 +429,6 @@ fn sending(due: &Due) -> Sending {
         },
         spec: Arc::clone(&due.spec),
         first: due.held.attempt == 0,
+        opened: Some(opened),
     }
 }

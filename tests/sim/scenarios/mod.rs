@@ -12,6 +12,7 @@ mod crash;
 mod damaged_contents;
 mod dead_letters;
 mod ended;
+mod expiries;
 mod faults;
 mod figures;
 mod firing;

@@ -28,7 +28,7 @@ use tickwheel::{
         limit::{Limits, Rate},
         notify::{Destination, EndStates, Notify},
         schedule::life::ScheduleSpec,
-        state::Outcome,
+        state::{Outcome, State},
         target::Target,
         task::{Body, Content},
         time::Millis,
@@ -87,6 +87,7 @@ struct Round {
     gated: TaskId,
     job: uuid::Uuid,
     idle: Vec<TaskId>,
+    expires: TaskId,
     missed: BTreeSet<&'static str>,
 }
 
@@ -213,18 +214,18 @@ impl Cluster {
             ..JobFilter::default()
         };
         let job = Job::new(JobKind::Cancel, filter, began);
-        let job = service
-            .jobs()
-            .register(Some(number.into()), job)
-            .await
-            .unwrap();
-        let Registered::Created(job, _) = job else {
+        let job = service.jobs().register(Some(number.into()), job).await;
+        let Ok(Registered::Created(job, _)) = job else {
             panic!("{job:?}");
         };
         let mut idle = self.at(0);
         idle.draft.target = Target::Callback {
             name: "idle".to_owned(),
         };
+        let mut expires = idle.clone();
+        expires.draft.expire_after = Some(3 * SECOND);
+        expires.draft.claim_timeout = Some(600 * SECOND);
+        let expires = self.one(expires).await;
         let idle = register(&service, vec![idle; 8]).await;
         let ids = |views: Vec<TaskView>| views.iter().map(|view| view.id).collect();
         Round {
@@ -239,6 +240,7 @@ impl Cluster {
             gated,
             job,
             idle: ids(idle),
+            expires,
             missed: BTreeSet::new(),
         }
     }
@@ -256,6 +258,9 @@ impl Cluster {
             let running = node.service().activity("work").await;
             must("figures", running.is_ok_and(|told| told.running > 0));
         }
+        let rows = self.world.store.task_rows().into_iter();
+        let mut expired = rows.filter(|row| row.state == State::Expired);
+        must("expiry", expired.any(|row| row.id == round.expires));
         let unclaimed = async || {
             let mut sum = 0;
             for node in &self.nodes {
