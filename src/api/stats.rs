@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
-use super::text::InstantText;
+use super::{callback::GateResponse, text::InstantText};
 
 /// The state of the service, as the node that was asked sees it.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -20,6 +20,10 @@ pub struct StatsResponse {
     pub exact: bool,
     /// Due tasks that no worker has taken.
     pub unclaimed: UnclaimedResponse,
+    /// Tasks that wait for something else than their start or a worker, and dead ones.
+    pub tasks: TaskCounts,
+    /// The gates that are not open; a hundred at most.
+    pub gates: Vec<ClosedGate>,
     /// How far the slowest wheel is behind, in milliseconds.
     pub behind_ms: u64,
     /// The work of the node that was asked, in the last minute.
@@ -38,6 +42,42 @@ pub struct PendingCount {
     pub tasks: u64,
     /// Whether these are all; the count is bounded.
     pub complete: bool,
+}
+
+/// Tasks that wait for something else than their start or a worker, and dead ones.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct TaskCounts {
+    /// Tasks that wait for their next attempt, as the node that was asked knows.
+    pub retrying: u64,
+    /// Tasks that wait for the ends of other tasks, as the node that was asked knows.
+    pub waiting: u64,
+    /// Due tasks that wait for the `rate` or the `max_in_flight` of their callback. They count in `unclaimed`, too.
+    pub limited: u64,
+    /// Due tasks that closed gates hold, on all nodes. They are counted about once a minute, up to 10,000 a callback;
+    /// absent before the first count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
+    /// Tasks that are dead and kept, on all nodes. They are counted about once a minute, up to 100,000; absent before the
+    /// first count.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub dead: Option<u64>,
+}
+
+/// A gate that is not open.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct ClosedGate {
+    /// The callback.
+    pub callback: String,
+    /// The gate.
+    #[serde(flatten)]
+    pub gate: GateResponse,
+    /// Due tasks that the gates of the callback hold, when they were counted last; absent before that.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held: Option<u64>,
 }
 
 /// Due tasks that no worker has taken.
@@ -66,6 +106,9 @@ pub struct UnclaimedCallback {
     pub oldest_due_time: InstantText,
     /// For how long, in milliseconds.
     pub oldest_age_ms: u64,
+    /// The cause of the wait: `worker`, or a limit of the callback, `rate` or `max_in_flight`. A node knows the limits of the
+    /// callbacks that are polled there.
+    pub cause: String,
     /// How long ago a worker last asked this node for tasks of it, in milliseconds; absent when none did within ten minutes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_poll_ms: Option<u64>,

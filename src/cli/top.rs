@@ -16,12 +16,15 @@ use super::{
     times,
 };
 use crate::{
-    client::{Client, ClusterResponse, StatsResponse, UnclaimedCallback},
+    client::{Client, ClosedGate, ClusterResponse, GateState, StatsResponse, UnclaimedCallback},
     time_source::TimeSource,
 };
 
 /// Callbacks that a screen shows: those with the most waiting tasks. A screen of 24 lines holds them.
-const CALLBACKS_SHOWN: usize = 14;
+const CALLBACKS_SHOWN: usize = 7;
+
+/// Gates that a screen shows, likewise.
+const GATES_SHOWN: usize = 3;
 
 /// Shortest time between two screens. The service reads its figures once a second.
 const INTERVAL_MIN: Duration = Duration::from_millis(500);
@@ -147,12 +150,14 @@ fn screen(view: &View) -> io::Result<String> {
     let waiting = counted(unclaimed.tasks, "due task");
     writeln!(
         out,
-        "unclaimed  {waiting} without a worker{}",
+        "unclaimed  {waiting} not taken{}{}",
+        limited(stats.tasks.limited),
         at_least(unclaimed.exact)
     )?;
+    writeln!(out, "others     {}", others(stats))?;
     if !unclaimed.callbacks.is_empty() {
         writeln!(out)?;
-        let mut rows = vec![["CALLBACK", "WAIT", "OLDEST", "LAST POLL"].map(str::to_owned)];
+        let mut rows = vec![["CALLBACK", "WAIT", "FOR", "OLDEST", "LAST POLL"].map(str::to_owned)];
         rows.extend(unclaimed.callbacks.iter().take(CALLBACKS_SHOWN).map(row));
         aligned(&mut out, &rows)?;
     }
@@ -160,14 +165,73 @@ fn screen(view: &View) -> io::Result<String> {
     if hidden > 0 {
         writeln!(out, "and {hidden} more callbacks")?;
     }
+    gates(&mut out, &stats.gates)?;
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Returns how many of the tasks wait for a limit, if some do.
+fn limited(tasks: u64) -> String {
+    match tasks {
+        0 => String::new(),
+        tasks => format!(", {tasks} over a limit"),
+    }
+}
+
+/// Returns the tasks that wait for something else than their start or a worker. A count that was not made yet is left out.
+fn others(stats: &StatsResponse) -> String {
+    let tasks = &stats.tasks;
+    let counts = [
+        ("retrying", Some(tasks.retrying)),
+        ("waiting for tasks", Some(tasks.waiting)),
+        ("held", tasks.held),
+        ("dead", tasks.dead),
+    ];
+    let counts = counts.iter();
+    let counts = counts.filter_map(|(name, tasks)| Some(format!("{name} {}", (*tasks)?)));
+    let counts: Vec<String> = counts.collect();
+    counts.join("   ")
+}
+
+/// Writes the gates that are not open, with their reasons.
+fn gates(out: &mut impl Write, gates: &[ClosedGate]) -> io::Result<()> {
+    if gates.is_empty() {
+        return Ok(());
+    }
+    writeln!(out)?;
+    let row = |of: &ClosedGate| {
+        let gate = &of.gate;
+        let name = match &gate.collection {
+            Some(collection) => format!("{}/{collection}", of.callback),
+            None => of.callback.clone(),
+        };
+        let state = match gate.gate {
+            GateState::Open => "open",
+            GateState::Paused => "paused",
+            GateState::Dropping => "dropping",
+        };
+        let held = of.held.map(|held| held.to_string());
+        [
+            name,
+            state.to_owned(),
+            held.unwrap_or_else(|| "-".to_owned()),
+            gate.reason.clone().unwrap_or_default(),
+        ]
+    };
+    let mut rows = vec![["GATE", "STATE", "HELD", "REASON"].map(str::to_owned)];
+    rows.extend(gates.iter().take(GATES_SHOWN).map(row));
+    aligned(out, &rows)?;
+    let hidden = gates.len().saturating_sub(GATES_SHOWN);
+    if hidden > 0 {
+        writeln!(out, "and {hidden} more gates")?;
+    }
+    Ok(())
 }
 
 const fn at_least(exact: bool) -> &'static str {
     if exact { "" } else { "   (at least)" }
 }
 
-fn row(of: &UnclaimedCallback) -> [String; 4] {
+fn row(of: &UnclaimedCallback) -> [String; 5] {
     let ago = |ms: u64| {
         let seconds = ms / 1000;
         match (seconds / 3600, seconds / 60 % 60, seconds % 60) {
@@ -179,6 +243,7 @@ fn row(of: &UnclaimedCallback) -> [String; 4] {
     [
         of.callback.clone(),
         of.tasks.to_string(),
+        of.cause.clone(),
         ago(of.oldest_age_ms),
         of.last_poll_ms.map_or_else(
             || "none in 10 min".to_owned(),
@@ -193,14 +258,22 @@ mod tests {
 
     use super::*;
 
-    fn view(exact: bool, callbacks: usize, lateness: &Value) -> View {
+    fn view(exact: bool, callbacks: usize, gates: usize, lateness: &Value) -> View {
         let at = "2026-11-25T18:00:00Z";
         let waiting = |number: usize| {
             json!({"callback": format!("c{number}"), "tasks": 40, "oldest_due_time": at, "oldest_age_ms": 3_725_000,
+                "cause": if number == 0 { "worker" } else { "rate" },
                 "last_poll_ms": if number == 0 { json!(61_000) } else { Value::Null }})
         };
         let waiting: Vec<Value> = (0..callbacks).map(waiting).collect();
-        let stats = json!({"time": at, "exact": exact, "behind_ms": 0,
+        let gate = |number: usize| {
+            json!({"callback": format!("g{number}"), "gate": "paused", "since": at, "reason": "the bank is away",
+                "held": 5})
+        };
+        let gates: Vec<Value> = (0..gates).map(gate).collect();
+        let tasks =
+            json!({"retrying": 3, "waiting": 1, "limited": if exact { 40 } else { 0 }, "dead": 2});
+        let stats = json!({"time": at, "tasks": tasks, "gates": gates, "exact": exact, "behind_ms": 0,
             "pending": [{"horizon": "minute", "tasks": 7, "complete": true}, {"horizon": "later", "tasks": 1000, "complete": false}],
             "unclaimed": {"tasks": 1, "exact": exact, "callbacks": waiting},
             "node": {"registered_per_second": 1.25, "fired_per_second": 0.0, "settled_per_second": 3.0, "lateness": lateness}});
@@ -214,30 +287,38 @@ mod tests {
     #[test]
     fn a_screen_shows_what_waits_and_says_what_is_not_exact() {
         let late = json!({"p50_ms": 1, "p99_ms": 9, "max_ms": 12});
-        let text = screen(&view(true, 2, &late)).unwrap();
+        let text = screen(&view(true, 2, 1, &late)).unwrap();
         for line in [
             "pending    minute 7   later 1000+\n",
             "registered 1.2/s   fired 0.0/s   settled 3.0/s",
             "lateness   p50 1 ms   p99 9 ms   max 12 ms",
-            "unclaimed  1 due task without a worker\n",
-            "c0        40    1 h 2 min  1 min 1 s ago",
-            "c1        40    1 h 2 min  none in 10 min",
+            "unclaimed  1 due task not taken, 40 over a limit\n",
+            "others     retrying 3   waiting for tasks 1   dead 2\n",
+            "c0        40    worker  1 h 2 min  1 min 1 s ago",
+            "c1        40    rate    1 h 2 min  none in 10 min",
+            "GATE  STATE   HELD  REASON\n",
+            "g0    paused  5     the bank is away\n",
         ] {
             assert!(text.contains(line), "{line}\n{text}");
         }
         assert!(!text.contains("at least"), "{text}");
-        let text = screen(&view(false, 0, &Value::Null)).unwrap();
+        let text = screen(&view(false, 0, 0, &Value::Null)).unwrap();
         assert!(
             text.contains("no task was due") && text.matches("(at least)").count() == 2,
             "{text}"
         );
-        assert!(!text.contains("CALLBACK"), "{text}");
+        assert!(
+            !text.contains("CALLBACK") && !text.contains("GATE"),
+            "{text}"
+        );
+        assert!(text.contains("1 due task not taken   (at least)"), "{text}");
     }
 
     #[test]
     fn a_screen_of_24_lines_holds_everything() {
-        let text = screen(&view(false, 100, &Value::Null)).unwrap();
-        assert!(text.ends_with("and 86 more callbacks\n"), "{text}");
+        let text = screen(&view(false, 100, 100, &Value::Null)).unwrap();
+        assert!(text.contains("and 93 more callbacks\n"), "{text}");
+        assert!(text.ends_with("and 97 more gates\n"), "{text}");
         assert!(text.lines().count() < 24, "{text}");
     }
 }

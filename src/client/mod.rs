@@ -86,8 +86,8 @@ pub use crate::api::{
     },
     schedule_response::ScheduleResponse,
     stats::{
-        ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount, StatsResponse,
-        UnclaimedCallback, UnclaimedResponse, WheelResponse,
+        ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
+        StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
     },
     target::{HttpTarget, TargetResponse},
     task_request::{FollowUp, Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},

@@ -235,8 +235,12 @@ impl Node {
         self.keep("refusals", &self.stop_members, move |stop| {
             refusals.clone().run(stop)
         });
-        let demand = known.demand.clone();
-        self.keep("demand", &self.stop, move |stop| demand.clone().run(stop));
+        let (demand, limiter) = (known.demand.clone(), known.limiter.clone());
+        self.keep("demand", &self.stop, move |stop| {
+            let limiter = limiter.clone();
+            let bound = move |callback: &str| limiter.bound(callback);
+            demand.clone().run(bound, stop)
+        });
         if let Some(underway) = self.ctx.underway.clone() {
             let census = Census::new(Arc::clone(&self.ctx), known.pending.clone(), known.began);
             let store = Arc::clone(&underway);

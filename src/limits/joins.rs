@@ -46,6 +46,9 @@ pub const JOIN_ROWS_KEPT_AFTER: Duration = Duration::from_secs(24 * 3600);
 /// read again.
 pub const JOINS_REMEMBERED_MAX: usize = 10_000;
 
+/// Waiters that a node counts for figures: some 100 bytes each. Others are not counted.
+pub const JOINS_COUNTED_MAX: usize = 100_000;
+
 /// Rows behind the first that a check reads when that one has ended: ends come in no order.
 pub const JOINS_SWEEP_PAGE: usize = 50;
 

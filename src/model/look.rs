@@ -23,6 +23,13 @@ pub const INTERVAL_MAX: Duration = Duration::from_secs(600);
 /// Points at which a look may lie that was put when so much was closed: slots that close meanwhile push it on by one each.
 pub const NEAR_POINTS: usize = 3;
 
+/// Returns how long a note of a waiting task holds that a look or a publication has made: its next look comes before.
+#[must_use]
+pub fn noted_for(id: TaskId) -> Duration {
+    let step = id.look_step().duration();
+    (INTERVAL_MAX * 3 / 2).max(step * 2)
+}
+
 /// The grid of one task's looks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Grid {
@@ -189,7 +196,7 @@ mod tests {
                     );
                 }
                 let interval = next.since(now);
-                assert!(interval <= (INTERVAL_MAX * 3 / 2).max(step.duration() * 2));
+                assert!(interval <= noted_for(id));
                 looks.push(next);
             }
             let hour = id.first_start().after(Duration::from_secs(3600));

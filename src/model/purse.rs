@@ -101,6 +101,13 @@ impl Purse {
         (self.places_free(now, running) == 0).then_some(Bound::InFlight)
     }
 
+    /// Tells which limit keeps tasks back at `now` of which it was said lately that they would go; `waits` says so of others.
+    #[must_use]
+    pub fn keeps_back(&self, now: Duration, running: u32, waits: bool) -> Option<Bound> {
+        let waits = waits || self.is_needed(now);
+        self.bound(now, running).filter(|_| waits)
+    }
+
     /// Returns what is to be asked for now, also for `more` tasks than those that are known to need it; none when nothing is,
     /// or asking is of no use yet.
     #[must_use]

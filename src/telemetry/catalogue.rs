@@ -110,6 +110,11 @@ pub const METRICS: &[Metric] = &[
         "Tasks that wait for their next attempt, as this node knows.",
     ),
     gauge(
+        "tickwheel_waiting_tasks",
+        &["callback"],
+        "Tasks that wait for the ends of other tasks, as this node knows.",
+    ),
+    gauge(
         "tickwheel_held_tasks",
         &["callback"],
         "Due tasks that a closed gate of their callback holds, on all nodes; counted about once a minute, up to 10,000 a callback.",
@@ -126,12 +131,12 @@ pub const METRICS: &[Metric] = &[
     ),
     gauge(
         "tickwheel_unclaimed_tasks",
-        &["callback"],
-        "Due tasks that no worker has taken, as this node knows; on a cluster it knows of some.",
+        &["callback", "cause"],
+        "Due tasks that no worker has taken, as this node knows, by the cause: worker, rate, max_in_flight; on a cluster it knows of some.",
     ),
     gauge(
         "tickwheel_unclaimed_age_seconds",
-        &["callback"],
+        &["callback", "cause"],
         "How long the oldest of them has been due.",
     ),
     seconds(

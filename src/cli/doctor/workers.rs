@@ -31,7 +31,8 @@ fn finding(stats: &StatsResponse) -> Finding {
     let warn = u64::try_from(UNCLAIMED_WARN.as_millis()).unwrap_or(u64::MAX);
     let unclaimed = &stats.unclaimed;
     let aged = unclaimed.callbacks.iter();
-    let aged = aged.filter(|waiting| waiting.oldest_age_ms >= warn);
+    // What a limit of the callback holds back asks for no worker.
+    let aged = aged.filter(|waiting| waiting.oldest_age_ms >= warn && waiting.cause == "worker");
     let is_polled =
         |waiting: &&UnclaimedCallback| waiting.last_poll_ms.is_some_and(|ago| ago < warn);
     let (slow, starving): (Vec<_>, Vec<_>) = aged.partition(is_polled);
@@ -61,6 +62,13 @@ fn finding(stats: &StatsResponse) -> Finding {
     let tasks = unclaimed.tasks;
     match tasks {
         0 => good(ABOUT, "no due task waits for one"),
+        _ if stats.tasks.limited > 0 => good(
+            ABOUT,
+            format!(
+                "{tasks} due tasks wait, {} of them for a limit of their callback",
+                stats.tasks.limited
+            ),
+        ),
         _ if listed < tasks => good(
             ABOUT,
             format!(
@@ -95,9 +103,14 @@ mod tests {
     use super::*;
 
     fn stats(waiting: &str) -> StatsResponse {
+        with_limited(waiting, 0)
+    }
+
+    fn with_limited(waiting: &str, limited: u64) -> StatsResponse {
         let text = format!(
             r#"{{"time": "2027-01-15T08:00:00Z", "pending": [], "exact": true, "behind_ms": 0,
             "unclaimed": {{"tasks": 40, "exact": true, "callbacks": [{waiting}]}},
+            "tasks": {{"retrying": 0, "waiting": 0, "limited": {limited}}}, "gates": [],
             "node": {{"registered_per_second": 0, "fired_per_second": 0, "settled_per_second": 0}}}}"#
         );
         serde_json::from_str(&text).unwrap()
@@ -107,7 +120,8 @@ mod tests {
         let polled =
             last_poll_ms.map_or_else(String::new, |ago| format!(r#", "last_poll_ms": {ago}"#));
         format!(
-            r#"{{"callback": "{callback}", "tasks": 40, "oldest_due_time": "2027-01-15T07:00:00Z", "oldest_age_ms": {age_ms}{polled}}}"#
+            r#"{{"callback": "{callback}", "tasks": 40, "oldest_due_time": "2027-01-15T07:00:00Z", "oldest_age_ms": {age_ms},
+            "cause": "worker"{polled}}}"#
         )
     }
 
@@ -146,6 +160,13 @@ mod tests {
             assert_eq!(good, "40 due tasks wait for one, none for a minute");
             found(60_000, polled).unwrap_err();
         }
+    }
+
+    #[test]
+    fn tasks_that_a_limit_holds_back_are_no_problem() {
+        let limited = waiting("x", 75_000, None).replace("worker", "rate");
+        let good = finding(&with_limited(&limited, 40)).result.unwrap();
+        assert!(good.contains("40 of them for a limit"), "{good}");
     }
 
     #[test]

@@ -18,6 +18,7 @@ pub(in crate::flow) mod late_runs;
 pub mod look;
 pub(in crate::flow) mod look_entries;
 pub mod near;
+pub(in crate::flow) mod notes;
 pub mod pollers;
 pub mod record;
 pub(in crate::flow) mod republish;

@@ -6,6 +6,9 @@
 //! move that ends it. On a cluster the figure is a lower bound, because any node may answer a claim. There
 //! only looks tell that a task still waits, and each look counts until the next one. The next look of a task
 //! corrects what either way has missed.
+//!
+//! Every few seconds the rows of some are read, so that tasks that went elsewhere do not count for long. A task without a row
+//! was never claimed, or is forgotten: its note ends unless its next look repeats it.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -15,11 +18,16 @@ use std::{
 
 use tokio_util::sync::CancellationToken;
 
-use super::{beats, expiries::Expiries, retrying::Retrying};
+use super::{
+    beats,
+    expiries::Expiries,
+    notes::{Note, Notes},
+    retrying::Retrying,
+};
 use crate::{
     flow::{context::Context, labels},
     limits,
-    model::{ids::TaskId, state::State, time::Millis},
+    model::{ids::TaskId, look, purse::Bound, state::State, time::Millis},
     store::{self, Freshness},
     time_source::Moment,
 };
@@ -36,6 +44,37 @@ const SILENT: Duration = Duration::from_secs(600);
 /// How long a task that a look has found waiting counts beyond the next look.
 const LATE_LOOK: Duration = Duration::from_secs(60);
 
+/// The cause that due tasks of a callback wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Cause {
+    /// No worker takes them: none asks, or all are busy.
+    Worker,
+    /// The rate of the callback.
+    Rate,
+    /// The most attempts of the callback at once.
+    InFlight,
+}
+
+impl Cause {
+    /// Returns the name that users see.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Worker => "worker",
+            Self::Rate => "rate",
+            Self::InFlight => "max_in_flight",
+        }
+    }
+
+    const fn of(bound: Option<Bound>) -> Self {
+        match bound {
+            None => Self::Worker,
+            Some(Bound::Rate) => Self::Rate,
+            Some(Bound::InFlight) => Self::InFlight,
+        }
+    }
+}
+
 /// Due tasks of one callback that no worker has taken.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Waiting {
@@ -47,6 +86,8 @@ pub struct Waiting {
     pub oldest: Millis,
     /// How long ago a worker last asked this node for tasks of it; none: not within ten minutes.
     pub polled: Option<Duration>,
+    /// Why they wait, as far as this node knows: a limit is known where the callback is polled.
+    pub cause: Cause,
 }
 
 /// All of them.
@@ -56,131 +97,23 @@ pub struct Unclaimed {
     pub callbacks: Vec<Waiting>,
     /// Tasks of all callbacks.
     pub tasks: u64,
+    /// Those of them that wait for a limit.
+    pub limited: u64,
     /// No other task waits: the figure is exact.
     pub exact: bool,
 }
 
-#[derive(Debug, Clone, Copy)]
-struct One {
-    /// Where its callback is.
-    callback: usize,
-    due: Millis,
-    /// It is known to wait until then.
-    until: Millis,
-    /// When it was last known to wait.
-    seen: Millis,
-}
-
-#[derive(Debug)]
-struct Callback {
-    name: Arc<str>,
-    tasks: usize,
-}
-
 #[derive(Debug, Default)]
 struct Known {
-    tasks: HashMap<TaskId, One>,
-    callbacks: Vec<Callback>,
-    /// Where callbacks are that have tasks.
-    places: HashMap<Arc<str>, usize>,
-    /// Places of callbacks that have none any more.
-    free: Vec<usize>,
+    notes: Notes,
     polled: HashMap<String, Moment>,
     /// Until when tasks that there was no room for may wait without being known.
-    missed_until: Option<Millis>,
+    missed_until: Option<Moment>,
 }
 
 impl Known {
-    fn note(&mut self, id: TaskId, callback: &str, found: One, max: usize) -> bool {
-        if let Some(known) = self.tasks.get_mut(&id) {
-            known.due = known.due.max(found.due);
-            (known.until, known.seen) = (found.until, found.seen);
-            return true;
-        }
-        if self.tasks.len() >= max {
-            return false;
-        }
-        let callback = self.place(callback);
-        if let Some(callback) = self.callbacks.get_mut(callback) {
-            callback.tasks += 1;
-        }
-        self.tasks.insert(id, One { callback, ..found });
-        true
-    }
-
-    fn place(&mut self, name: &str) -> usize {
-        if let Some(place) = self.places.get(name) {
-            return *place;
-        }
-        let name: Arc<str> = Arc::from(name);
-        let callback = Callback {
-            name: Arc::clone(&name),
-            tasks: 0,
-        };
-        let place = self.free.pop().unwrap_or(self.callbacks.len());
-        match self.callbacks.get_mut(place) {
-            Some(old) => *old = callback,
-            None => self.callbacks.push(callback),
-        }
-        self.places.insert(name, place);
-        place
-    }
-
-    fn forget(&mut self, id: TaskId) {
-        let Some(known) = self.tasks.remove(&id) else {
-            return;
-        };
-        if let Some(callback) = self.callbacks.get_mut(known.callback) {
-            callback.tasks -= 1;
-            if callback.tasks == 0 {
-                self.places.remove(&callback.name);
-                self.free.push(known.callback);
-            }
-        }
-    }
-
-    /// Forgets what is not known to wait any more.
-    fn expire(&mut self, now: Millis) {
-        let old = self.tasks.iter().filter(|(_, one)| one.until < now);
-        let old: Vec<TaskId> = old.map(|(id, _)| *id).collect();
-        for id in old {
-            self.forget(id);
-        }
-    }
-
-    /// Returns tasks that were seen to wait before `before`, at most `max`.
-    fn seen_before(&self, before: Millis, max: usize) -> Vec<TaskId> {
-        let old = self.tasks.iter().filter(|(_, one)| one.seen < before);
-        let mut old: Vec<(Millis, TaskId)> = old.map(|(id, one)| (one.seen, *id)).collect();
-        old.sort_unstable();
-        old.truncate(max);
-        old.into_iter().map(|(_, id)| id).collect()
-    }
-
-    fn tally(&self, now: Millis, moment: Moment) -> Vec<Waiting> {
-        let mut waiting: Vec<(u64, Millis)> = vec![(0, now); self.callbacks.len()];
-        for one in self.tasks.values().filter(|one| one.due <= now) {
-            if let Some((tasks, oldest)) = waiting.get_mut(one.callback) {
-                *tasks += 1;
-                *oldest = one.due.min(*oldest);
-            }
-        }
-        let polled = |callback: &str| self.polled.get(callback).map(|at| moment.since(*at));
-        let counted = self.callbacks.iter().zip(waiting);
-        let mut waiting: Vec<Waiting> = counted
-            .filter(|(_, (tasks, _))| *tasks > 0)
-            .map(|(callback, (tasks, oldest))| Waiting {
-                callback: callback.name.to_string(),
-                tasks,
-                oldest,
-                polled: polled(&callback.name),
-            })
-            .collect();
-        waiting.sort_by(|one, other| {
-            let order = other.tasks.cmp(&one.tasks);
-            order.then_with(|| one.callback.cmp(&other.callback))
-        });
-        waiting
+    fn has_missed(&self, now: Moment) -> bool {
+        self.missed_until.is_some_and(|until| now <= until)
     }
 }
 
@@ -229,43 +162,41 @@ impl Demand {
         let mut known = self.lock();
         let mut missed = false;
         for (id, callback, due) in tasks {
-            let found = self.found(due, Millis::MAX);
-            missed |= !known.note(id, callback, found, limits::UNCLAIMED_MAX);
+            let note = self.note(due, look::noted_for(id));
+            missed |= !known.notes.put(id, callback, note, limits::UNCLAIMED_MAX);
         }
         if missed {
             // Each has a look within twice the longest interval.
-            let longest = crate::model::look::INTERVAL_MAX * 2;
-            known.missed_until = Some(self.ctx.now().after(longest));
+            let longest = look::INTERVAL_MAX * 2;
+            known.missed_until = Some(self.ctx.time.moment().after(longest));
         }
     }
 
     /// Notes that a look has found a task waiting, which looks again at `again`.
     pub(in crate::flow) fn waits(&self, id: TaskId, callback: &str, due: Millis, again: Millis) {
-        let until = if self.alone {
-            Millis::MAX
+        let lasts = if self.alone {
+            look::noted_for(id)
         } else {
-            again.after(LATE_LOOK)
+            again.since(self.ctx.now()) + LATE_LOOK
         };
-        let found = self.found(due, until);
-        self.lock().note(id, callback, found, limits::UNCLAIMED_MAX);
+        let (note, max) = (self.note(due, lasts), limits::UNCLAIMED_MAX);
+        self.lock().notes.put(id, callback, note, max);
     }
 
-    fn found(&self, due: Millis, until: Millis) -> One {
-        One {
-            callback: 0,
-            due,
-            until,
-            seen: self.ctx.now(),
-        }
+    fn note(&self, due: Millis, lasts: Duration) -> Note {
+        let seen = self.ctx.time.moment();
+        let until = seen.after(lasts);
+        Note { due, until, seen }
     }
 
-    /// Finds out what was claimed at other nodes: reads the rows of some that are thought to wait.
+    /// Finds out what was claimed at other nodes, or has ended unseen: reads the rows of some that are thought to wait.
     async fn check(&self) {
-        let now = self.ctx.now();
+        let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
         let ids = {
             let mut known = self.lock();
-            known.expire(now);
-            known.seen_before(now.before(LOOKED_AT), limits::STEP_ENTRIES_MAX)
+            known.notes.expire(moment);
+            let before = moment.before(LOOKED_AT);
+            known.notes.seen_before(before, limits::STEP_ENTRIES_MAX)
         };
         if ids.is_empty() {
             return;
@@ -279,20 +210,48 @@ impl Demand {
                 Ok(row) => row,
                 // Its look sets it aside.
                 Err(store::Error::Corrupt { .. }) => {
-                    known.forget(*id);
+                    known.notes.forget(*id);
                     continue;
                 }
                 // A read that fails is made the next time.
                 Err(_) => continue,
             };
+            // Without a row it was never claimed, or is forgotten: that makes no note longer.
+            let until = row.as_ref().map(|_| moment.after(look::noted_for(*id)));
             let waits = row.is_none_or(|row| {
                 let waits = matches!(row.state, State::New | State::Retrying);
                 waits && row.next <= now || lost.contains(id)
             });
-            match known.tasks.get_mut(id) {
-                Some(one) if waits => one.seen = now,
-                Some(_) => known.forget(*id),
-                None => {}
+            if waits {
+                known.notes.seen(*id, moment, until);
+            } else {
+                known.notes.forget(*id);
+            }
+        }
+    }
+
+    /// Finds out which tasks wait for others no more since another node let them go: reads the rows of some.
+    async fn check_waiters(&self) {
+        let moment = self.ctx.time.moment();
+        let ids = {
+            let mut waiting = self.ctx.joins.waiting();
+            waiting.expire(moment);
+            if self.alone {
+                return;
+            }
+            waiting.seen_before(moment.before(LOOKED_AT), limits::STEP_ENTRIES_MAX)
+        };
+        if ids.is_empty() {
+            return;
+        }
+        let rows = self.ctx.store.tasks_each(&ids, Freshness::Quorum).await;
+        for (id, row) in ids.into_iter().zip(rows) {
+            match row {
+                Ok(Some(row)) if row.waits_for_tasks() => {
+                    self.ctx.joins.waiting().seen(id, moment, None);
+                }
+                Ok(_) | Err(store::Error::Corrupt { .. }) => self.ctx.joins.leave(id),
+                Err(_) => {}
             }
         }
     }
@@ -300,12 +259,12 @@ impl Demand {
     /// Tells whether a message of a task needs no proof that there is such a task: on a cluster another node may have published
     /// it; where the queue is this node's own, it noted the task before it handed the message over.
     pub(in crate::flow) fn may_have_published(&self, id: TaskId) -> bool {
-        !self.alone || self.lock().tasks.contains_key(&id)
+        !self.alone || self.lock().notes.has(id)
     }
 
     /// Notes that a task does not wait for a worker: it was claimed, moved, has ended, or could not be handed over.
     pub(in crate::flow) fn taken(&self, id: TaskId) {
-        self.lock().forget(id);
+        self.lock().notes.forget(id);
     }
 
     /// Notes that somebody asks this node for tasks of callbacks.
@@ -321,47 +280,54 @@ impl Demand {
         }
     }
 
-    /// Returns what waits now.
+    /// Returns what waits now; `bound` tells which limit keeps tasks of a callback back.
     #[must_use]
-    pub fn tally(&self) -> Unclaimed {
+    pub fn tally(&self, bound: impl Fn(&str) -> Option<Bound>) -> Unclaimed {
         let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
         let known = self.lock();
-        let mut callbacks = known.tally(now, moment);
+        let waiting = known.notes.counts(now).into_iter().map(|count| Waiting {
+            polled: known
+                .polled
+                .get(&*count.callback)
+                .map(|at| moment.since(*at)),
+            cause: Cause::of(bound(&count.callback)),
+            callback: count.callback.to_string(),
+            tasks: count.tasks,
+            oldest: count.oldest,
+        });
+        let mut callbacks: Vec<Waiting> = waiting.collect();
         let tasks = callbacks.iter().map(|waiting| waiting.tasks).sum();
+        let limited = callbacks.iter().filter(|one| one.cause != Cause::Worker);
+        let limited = limited.map(|waiting| waiting.tasks).sum();
         callbacks.truncate(limits::CALLBACKS_TOLD_MAX);
-        let missed = known.missed_until.is_some_and(|until| now <= until);
         Unclaimed {
             callbacks,
             tasks,
-            exact: self.alone && !missed,
+            limited,
+            exact: self.alone && !known.has_missed(moment),
         }
     }
 
     /// Returns how many tasks of a callback wait now, since when the oldest is due, and whether no others do.
     #[must_use]
     pub fn of(&self, callback: &str) -> (u64, Option<Millis>, bool) {
-        let now = self.ctx.now();
         let known = self.lock();
-        let missed = known.missed_until.is_some_and(|until| now <= until);
-        let place = known.places.get(callback).copied();
-        let tasks = known.tasks.values();
-        let due = tasks.filter(|one| Some(one.callback) == place && one.due <= now);
-        let (tasks, oldest) = due.fold((0, None), |(tasks, oldest), one| {
-            let oldest: Option<Millis> = oldest;
-            let older = oldest.map_or(one.due, |oldest| oldest.min(one.due));
-            (tasks + 1, Some(older))
-        });
+        let (tasks, oldest) = known.notes.of(callback, self.ctx.now());
+        let missed = known.has_missed(self.ctx.time.moment());
         (tasks, oldest, self.alone && !missed)
     }
 
-    /// Makes metrics and log lines of what waits, until `stop`.
-    pub(in crate::flow) async fn run(self, stop: CancellationToken) {
+    /// Makes metrics and log lines of what waits, until `stop`; `bound` is as in [`Self::tally`].
+    pub(in crate::flow) async fn run(
+        self,
+        bound: impl Fn(&str) -> Option<Bound>,
+        stop: CancellationToken,
+    ) {
         let (mut shown, mut said) = (BTreeSet::new(), HashMap::new());
         while !stop.is_cancelled() {
-            if !self.alone {
-                self.check().await;
-            }
-            let tally = self.tally();
+            self.check().await;
+            self.check_waiters().await;
+            let tally = self.tally(&bound);
             show(&tally, self.ctx.now(), &mut shown);
             self.say(&tally, &mut said);
             let moment = self.ctx.time.moment();
@@ -383,6 +349,7 @@ impl Demand {
         let warn = limits::UNCLAIMED_WARN;
         for waiting in &tally.callbacks {
             let asked = waiting.polled.is_some_and(|ago| ago < warn);
+            let asked = asked || waiting.cause != Cause::Worker;
             if asked || now.since(waiting.oldest) < warn || said.contains_key(&waiting.callback) {
                 continue;
             }
@@ -419,75 +386,39 @@ fn line(waiting: &Waiting, exact: bool) -> String {
     }
 }
 
-/// Sets the gauges; those of callbacks that wait no more fall to zero.
-fn show(tally: &Unclaimed, now: Millis, shown: &mut BTreeSet<String>) {
-    let mut figures: BTreeMap<String, (u64, Duration)> = BTreeMap::new();
+/// The label of a callback, and the cause that its tasks wait.
+type Labels = (String, Cause);
+
+/// Sets the gauges; those of callbacks that wait no more, or for another cause, fall to zero.
+fn show(tally: &Unclaimed, now: Millis, shown: &mut BTreeSet<Labels>) {
+    let mut figures: BTreeMap<Labels, (u64, Duration)> = BTreeMap::new();
     for waiting in &tally.callbacks {
-        let label = labels::label(&waiting.callback);
-        let (tasks, age) = figures.entry(label).or_default();
+        let labels = (labels::label(&waiting.callback), waiting.cause);
+        let (tasks, age) = figures.entry(labels).or_default();
         *tasks += waiting.tasks;
         *age = now.since(waiting.oldest).max(*age);
     }
     let gone = std::mem::take(shown);
-    for label in gone.iter().filter(|label| !figures.contains_key(*label)) {
-        gauges(label, 0, Duration::ZERO);
+    for labels in gone.iter().filter(|labels| !figures.contains_key(*labels)) {
+        gauges(labels, 0, Duration::ZERO);
     }
-    for (label, (tasks, age)) in figures {
-        gauges(&label, tasks, age);
-        shown.insert(label);
+    for (labels, (tasks, age)) in figures {
+        gauges(&labels, tasks, age);
+        shown.insert(labels);
     }
 }
 
-fn gauges(callback: &str, tasks: u64, age: Duration) {
-    let callback = callback.to_owned();
-    metrics::gauge!("tickwheel_unclaimed_tasks", "callback" => callback.clone()).set(tasks as f64);
-    metrics::gauge!("tickwheel_unclaimed_age_seconds", "callback" => callback)
+fn gauges((callback, cause): &Labels, tasks: u64, age: Duration) {
+    let (callback, cause) = (callback.to_owned(), cause.name());
+    metrics::gauge!("tickwheel_unclaimed_tasks", "callback" => callback.clone(), "cause" => cause)
+        .set(tasks as f64);
+    metrics::gauge!("tickwheel_unclaimed_age_seconds", "callback" => callback, "cause" => cause)
         .set(age.as_secs_f64());
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{model::wheel::WheelNumber, time_source::TimeSource};
-
-    fn id(number: u64) -> TaskId {
-        TaskId::new(Millis(0), WheelNumber::new(0).unwrap(), number)
-    }
-
-    #[test]
-    fn a_task_counts_once_and_until_it_is_taken() {
-        let mut known = Known::default();
-        let moment = TimeSource::real().moment();
-        let found = |due, until| One {
-            callback: 0,
-            due: Millis(due),
-            until: Millis(until),
-            seen: Millis(due),
-        };
-        for (number, due) in [(1, 100), (2, 200), (2, 150), (3, 300)] {
-            assert!(known.note(id(number), "mail", found(due, i64::MAX), 4));
-        }
-        assert!(known.note(id(4), "bill", found(50, 1000), 4));
-        assert!(!known.note(id(5), "bill", found(50, i64::MAX), 4));
-        assert_eq!(known.seen_before(Millis(101), 9), [id(4), id(1)]);
-        let counts = |waiting: Vec<Waiting>| -> Vec<(String, u64, i64)> {
-            let of = |one: Waiting| (one.callback, one.tasks, one.oldest.0);
-            waiting.into_iter().map(of).collect()
-        };
-        let seen = counts(known.tally(Millis(900), moment));
-        assert_eq!(
-            seen,
-            [("mail".to_owned(), 3, 100), ("bill".to_owned(), 1, 50)]
-        );
-        known.forget(id(1));
-        known.forget(id(1));
-        known.expire(Millis(1001));
-        let seen = counts(known.tally(Millis(1001), moment));
-        assert_eq!(seen, [("mail".to_owned(), 2, 200)]);
-        assert_eq!((known.places.len(), known.free.len()), (1, 1));
-        assert!(known.note(id(6), "ship", found(50, i64::MAX), 4));
-        assert_eq!(known.callbacks.len(), 2, "places are used again");
-    }
 
     #[test]
     fn the_line_says_of_what_and_how_many() {
@@ -496,6 +427,7 @@ mod tests {
             tasks: 40,
             oldest: Millis(0),
             polled: None,
+            cause: Cause::Worker,
         };
         assert_eq!(
             line(&waiting, true),

@@ -147,6 +147,7 @@ impl Checker {
         // One that nobody has entered is dropped: it is not registered, or its look enters it.
         let row = self.mover.row(waiter).await?;
         let Some(row) = row.filter(TaskRow::waits_for_tasks) else {
+            self.ctx.joins.leave(waiter);
             return Ok(());
         };
         let spec = Arc::clone(&row.detail.spec);
@@ -164,7 +165,7 @@ impl Checker {
             is_late: after.deadline.is_some_and(|deadline| now >= deadline),
         };
         if self.waits_still(of, depth).await? {
-            self.come_back(waiter, after, now);
+            self.come_back(of, &spec);
             return Ok(());
         }
         let rows = rows::dependencies(&self.ctx, waiter).await?;
@@ -190,7 +191,7 @@ impl Checker {
                     self.keep(of, &spec, &rows).await?;
                     self.finish(waiter, &spec, awaited).await;
                 }
-                self.come_back(waiter, after, now);
+                self.come_back(of, &spec);
                 return Ok(());
             }
         };
@@ -226,15 +227,16 @@ impl Checker {
         rows::keep(&self.ctx, of.waiter, &left.collect::<Vec<_>>()).await
     }
 
-    /// Remembers the deadline of a waiter that goes on waiting, if it is near.
-    fn come_back(&self, waiter: TaskId, after: &After, now: Millis) {
-        let Some(deadline) = after.deadline else {
+    /// Counts a waiter that goes on waiting, and remembers its deadline if it is near.
+    fn come_back(&self, of: Asking<'_>, spec: &Spec) {
+        let (joins, moment) = (&self.ctx.joins, self.ctx.time.moment());
+        joins.goes_on(of.waiter, spec.callback().unwrap_or_default(), moment);
+        let Some(deadline) = of.after.deadline else {
             return;
         };
-        let wait = deadline.since(now);
+        let wait = deadline.since(of.now);
         if wait <= JOIN_DEADLINE_AHEAD {
-            let at = self.ctx.time.moment().after(wait);
-            self.ctx.joins.asked.at(waiter, at, 0);
+            joins.asked.at(of.waiter, moment.after(wait), 0);
         }
     }
 }

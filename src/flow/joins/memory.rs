@@ -1,5 +1,5 @@
 //! The memory of joins tells the stages of a node which waiters to check soon, how far the dependencies of each have ended, and
-//! for whose tasks others wait.
+//! for whose tasks others wait. It counts the waiters for figures.
 //!
 //! All of it are hints: a waiter that finds no room, or is lost with the node, waits for its look, and all of its rows are read.
 
@@ -11,9 +11,12 @@ use std::{
 use bytes::Bytes;
 
 use crate::{
-    flow::family::pokes::Pokes,
-    limits::{JOIN_MARKS_AGE_MAX, JOINS_REMEMBERED_MAX},
-    model::{ids::TaskId, join::Marks, time::Millis},
+    flow::{
+        dispatch::notes::{Note, Notes},
+        family::pokes::Pokes,
+    },
+    limits::{JOIN_MARKS_AGE_MAX, JOINS_COUNTED_MAX, JOINS_REMEMBERED_MAX},
+    model::{ids::TaskId, join::Marks, look, time::Millis},
     time_source::Moment,
 };
 
@@ -38,6 +41,8 @@ pub struct Joins {
     pub(in crate::flow) asked: Pokes,
     /// Of waiters, the sort key behind which the first open dependency is; none is at the beginning.
     passed: Mutex<BTreeMap<TaskId, Option<Bytes>>>,
+    /// Waiters that wait, for figures.
+    waiting: Mutex<Notes>,
 }
 
 impl Joins {
@@ -56,8 +61,25 @@ impl Joins {
     }
 
     /// Forgets a waiter that waits no more.
-    pub(super) fn leave(&self, waiter: TaskId) {
+    pub(in crate::flow) fn leave(&self, waiter: TaskId) {
         self.lock_passed().remove(&waiter);
+        self.waiting().forget(waiter);
+    }
+
+    /// Notes that a task of a callback goes on waiting. Each look of a waiter has it noted again.
+    pub(super) fn goes_on(&self, waiter: TaskId, callback: &str, now: Moment) {
+        let note = Note {
+            due: Millis::EPOCH,
+            until: now.after(look::noted_for(waiter)),
+            seen: now,
+        };
+        self.waiting()
+            .put(waiter, callback, note, JOINS_COUNTED_MAX);
+    }
+
+    /// Returns the notes of tasks that wait.
+    pub(in crate::flow) fn waiting(&self) -> MutexGuard<'_, Notes> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock_passed(&self) -> MutexGuard<'_, BTreeMap<TaskId, Option<Bytes>>> {

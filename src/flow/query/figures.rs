@@ -1,5 +1,6 @@
 //! The figures make metrics of what a node remembers, whenever somebody asks for metrics: pending tasks, running attempts,
-//! tasks that wait for a retry, and gates that are not open. Those of held and of dead tasks are read now and then (`stock`).
+//! tasks that wait for a retry or for other tasks, and gates that are not open. Those of held and of dead tasks are read now and
+//! then (`stock`).
 //!
 //! They cost nothing in between. Callbacks beyond the first hundred count together ([`crate::flow::labels`]).
 
@@ -11,7 +12,7 @@ use std::{
 
 use super::{
     remembered::Remembered,
-    stats::{Statistician, Stats},
+    stats::{STOCK_WAIT_MAX, Statistician, Stats},
     stock::{ByCallback, Counted, Stock},
 };
 use crate::{
@@ -24,9 +25,6 @@ use crate::{
 
 /// How long a scrape waits for the count of pending tasks: the other metrics matter more while a store is slow.
 const PENDING_WAIT_MAX: Duration = Duration::from_secs(1);
-
-/// How long a scrape waits for the count of held and dead tasks, likewise.
-const STOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Numbers by the labels of one metric.
 type Counts = BTreeMap<Labels, u64>;
@@ -42,15 +40,16 @@ pub(in crate::flow) struct Figures {
     statistician: Statistician,
     stock: Stock,
     /// Labels that were shown: they fall to zero when nothing counts for them any more.
-    shown: Mutex<[BTreeSet<Labels>; 5]>,
+    shown: Mutex<[BTreeSet<Labels>; 6]>,
 }
 
 impl Figures {
     /// Shows nothing yet.
     pub(in crate::flow) fn new(ctx: Arc<Context>, known: Remembered, near: Near) -> Self {
+        let stock = Stock::new(Arc::clone(&ctx), known.callbacks.clone());
         Self {
-            stock: Stock::new(Arc::clone(&ctx), known.callbacks.clone()),
-            statistician: Statistician::new(Arc::clone(&ctx), known.clone(), near),
+            statistician: Statistician::new(Arc::clone(&ctx), known.clone(), near, stock.clone()),
+            stock,
             known,
             ctx,
             shown: Mutex::default(),
@@ -68,16 +67,23 @@ impl Figures {
         let running = self.known.deadlines.callbacks();
         let running = running
             .iter()
-            .map(|name| (&**name, self.known.deadlines.running(name)));
+            .map(|name| (&**name, self.known.deadlines.running(name) as u64));
         let running = by_callback(running);
         let retrying = self.known.demand.retrying().all(now);
-        let retrying = by_callback(retrying.iter().map(|(name, tasks)| (&**name, *tasks)));
+        let retrying = by_callback(
+            retrying
+                .iter()
+                .map(|(name, tasks)| (&**name, *tasks as u64)),
+        );
+        let waiting = self.ctx.joins.waiting().counts(now);
+        let waiting = waiting.iter().map(|count| (&*count.callback, count.tasks));
+        let waiting = by_callback(waiting);
         let closed = closed(&self.known.callbacks.snapshot().gates(), now);
         let stock = self.stock.counted(STOCK_WAIT_MAX).await;
         metrics::gauge!("tickwheel_wheels").set(f64::from(self.ctx.shape().wheels()));
         {
             let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
-            let [first, second, third, fourth, fifth] = &mut *shown;
+            let [first, second, third, fourth, fifth, sixth] = &mut *shown;
             if let Some(Counted { held, dead }) = stock {
                 set(fourth, unlabelled(held), |(callback, _), count| {
                     metrics::gauge!("tickwheel_held_tasks", "callback" => callback).set(count);
@@ -91,6 +97,9 @@ impl Figures {
             });
             set(second, retrying, |(callback, _), count| {
                 metrics::gauge!("tickwheel_retrying_tasks", "callback" => callback).set(count);
+            });
+            set(sixth, waiting, |(callback, _), count| {
+                metrics::gauge!("tickwheel_waiting_tasks", "callback" => callback).set(count);
             });
             set(third, closed, |(callback, gate), count| {
                 metrics::gauge!("tickwheel_gates_closed", "callback" => callback, "gate" => gate)
@@ -119,10 +128,10 @@ impl Figures {
     }
 }
 
-fn by_callback<'a>(counts: impl Iterator<Item = (&'a str, usize)>) -> Counts {
+fn by_callback<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Counts {
     let mut sums = Counts::new();
     for (callback, count) in counts {
-        *sums.entry((labels::label(callback), "")).or_default() += count as u64;
+        *sums.entry((labels::label(callback), "")).or_default() += count;
     }
     sums
 }

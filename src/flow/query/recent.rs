@@ -77,9 +77,7 @@ impl RecentActivity {
                 callbacks.note(at, callback, late_ms);
             }
             if index >= forgotten {
-                recent.truncate(RECENT_MAX - 1);
-                let to = to.name().to_owned();
-                recent.push_front(Fired { id, to, due, at });
+                note(recent, (id, to, due), at);
             }
         }
     }
@@ -144,6 +142,19 @@ impl RecentActivity {
     }
 }
 
+/// Notes a task as handed over. One that goes out again for the same time, after a start or a change of owners, stays as it is.
+fn note(recent: &mut VecDeque<Fired>, (id, to, due): (TaskId, &Target, Millis), at: Millis) {
+    if let Some(place) = recent.iter().position(|fired| fired.id == id) {
+        if recent.get(place).is_some_and(|fired| fired.due == due) {
+            return;
+        }
+        recent.remove(place);
+    }
+    recent.truncate(RECENT_MAX - 1);
+    let to = to.name().to_owned();
+    recent.push_front(Fired { id, to, due, at });
+}
+
 #[cfg(test)]
 mod tests {
     use super::{super::second::lateness, *};
@@ -197,6 +208,27 @@ mod tests {
         );
         let recent = pulse.recent();
         assert_eq!((recent.len(), recent[0].id), (RECENT_MAX, id(99)));
+    }
+
+    #[test]
+    fn a_task_is_there_once_and_again_when_it_was_moved() {
+        let pulse = RecentActivity::default();
+        let to = Target::Callback {
+            name: "c".to_owned(),
+        };
+        let fire = |number, due, at| {
+            pulse.fired(Millis(at), [(id(number), &to, Millis(due))].into_iter());
+        };
+        fire(1, 1000, 1001);
+        fire(2, 2000, 2001);
+        fire(1, 1000, 3000);
+        let shown = |recent: Vec<Fired>| -> Vec<(TaskId, i64)> {
+            let of = |fired: Fired| (fired.id, fired.at.0);
+            recent.into_iter().map(of).collect()
+        };
+        assert_eq!(shown(pulse.recent()), [(id(2), 2001), (id(1), 1001)]);
+        fire(1, 4000, 4001);
+        assert_eq!(shown(pulse.recent()), [(id(1), 4001), (id(2), 2001)]);
     }
 
     #[test]

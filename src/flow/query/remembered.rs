@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::{pending::Pending, recent::RecentActivity};
 use crate::flow::{
     context::Context,
-    dispatch::unclaimed::Demand,
+    dispatch::unclaimed::{Demand, Unclaimed},
     entries::{leftovers::Leftovers, watermarks::Hands},
     records::callbacks::Callbacks,
     tasks::{deadlines::Deadlines, limiter::Limiter},
@@ -46,5 +46,10 @@ impl Remembered {
             limiter,
             began: ctx.time.stamp(),
         }
+    }
+    /// Returns the due tasks that no worker has taken, each callback with the cause.
+    pub(in crate::flow) fn unclaimed(&self) -> Unclaimed {
+        let bound = |callback: &str| self.limiter.bound(callback);
+        self.demand.tally(bound)
     }
 }

@@ -177,7 +177,7 @@ impl Shares {
         names.extend(deadlines.iter().map(|name| name.to_string()));
         let retrying = self.known.demand.retrying().all(now);
         names.extend(retrying.iter().map(|(name, _)| name.to_string()));
-        let waiting = self.known.demand.tally().callbacks;
+        let waiting = self.known.unclaimed().callbacks;
         names.extend(waiting.into_iter().map(|waiting| waiting.callback));
         let mut due: Vec<(Option<Millis>, String, CallbackShare)> = names
             .into_iter()

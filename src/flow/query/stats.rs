@@ -6,7 +6,7 @@
 //! ([`super::pending`]). On a cluster a bounded walk ahead of each wheel finds some of them, and the figures
 //! say so.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Mutex;
@@ -15,6 +15,7 @@ use super::{
     recent::Fired,
     remembered::Remembered,
     second::{self, Lateness, Second},
+    stock::{Counted, Stock},
 };
 use crate::{
     flow::{
@@ -26,12 +27,16 @@ use crate::{
     model::{
         clock::ClockRow,
         entry::{Entry, Key, Kind},
+        gate::{Gate, GateState},
         time::Millis,
         wheel::{Span, WheelNumber},
     },
     store::{Freshness, NodeRow, RangeScan},
     time_source::Moment,
 };
+
+/// How long a reading waits for the count of held and dead tasks. It goes on behind, and the next reading has it.
+pub(super) const STOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Wheels that are read at once.
 const WHEELS_AT_ONCE: usize = 8;
@@ -104,6 +109,19 @@ pub struct Pending {
     pub complete: bool,
 }
 
+/// Tasks that have not ended, or need a person, by what they wait for.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Standing {
+    /// Tasks that wait for their next attempt, as this node knows.
+    pub retrying: u64,
+    /// Tasks that wait for the ends of others, as this node knows.
+    pub waiting: u64,
+    /// Due tasks that gates hold, by the label of their callback, on all nodes; none before the first count.
+    pub held: Option<BTreeMap<String, u64>>,
+    /// Tasks that are dead and kept, on all nodes; none before the first count.
+    pub dead: Option<u64>,
+}
+
 /// The whole picture.
 #[derive(Debug, Clone)]
 pub struct Stats {
@@ -119,6 +137,10 @@ pub struct Stats {
     pub exact: bool,
     /// Due tasks that no worker has taken.
     pub unclaimed: Unclaimed,
+    /// The others.
+    pub standing: Standing,
+    /// The gates that are not open, by callback; those behind the first [`limits::CALLBACKS_TOLD_MAX`] are left out.
+    pub gates: Vec<(String, Gate)>,
     /// The last seconds of this node, the oldest first.
     pub seconds: Vec<Second>,
     /// How late this node handed tasks over in the last minute.
@@ -158,15 +180,17 @@ pub(in crate::flow) struct Statistician {
     ctx: Arc<Context>,
     known: Remembered,
     near: Near,
+    stock: Stock,
     last: Arc<Mutex<Option<Seen>>>,
 }
 
 impl Statistician {
-    pub(in crate::flow) fn new(ctx: Arc<Context>, known: Remembered, near: Near) -> Self {
+    pub(super) fn new(ctx: Arc<Context>, known: Remembered, near: Near, stock: Stock) -> Self {
         Self {
             ctx,
             known,
             near,
+            stock,
             last: Arc::default(),
         }
     }
@@ -217,13 +241,35 @@ impl Statistician {
             wheels: seen.iter().map(|(wheel, row, _)| (*wheel, *row)).collect(),
             pending: pending.to_vec(),
             exact,
-            unclaimed: self.known.demand.tally(),
+            unclaimed: self.known.unclaimed(),
+            standing: self.standing(now).await,
+            gates: self.gates(now),
             seconds: self.known.pulse.seconds(now),
             lateness: None,
             recent: self.known.pulse.recent(),
         };
         stats.lateness = second::lateness(stats.lately());
         Ok(stats)
+    }
+
+    /// Counts what waits for something else than its start or a worker.
+    async fn standing(&self, now: Millis) -> Standing {
+        let retrying = self.known.demand.retrying().all(now);
+        let waiting = self.ctx.joins.waiting().counts(now);
+        let counted = self.stock.counted(STOCK_WAIT_MAX).await;
+        let (held, dead) = counted.map(|Counted { held, dead }| (held, dead)).unzip();
+        Standing {
+            retrying: retrying.iter().map(|(_, tasks)| *tasks as u64).sum(),
+            waiting: waiting.iter().map(|count| count.tasks).sum(),
+            held,
+            dead: dead.map(|dead| dead.values().sum()),
+        }
+    }
+
+    fn gates(&self, now: Millis) -> Vec<(String, Gate)> {
+        let gates = self.known.callbacks.snapshot().gates().into_iter();
+        let closed = gates.filter(|(_, gate)| gate.state_at(now) != GateState::Open);
+        closed.take(limits::CALLBACKS_TOLD_MAX).collect()
     }
 
     /// Counts what waits in this node's memory for its start.

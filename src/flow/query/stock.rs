@@ -1,8 +1,8 @@
 //! The stock counts for metrics the tasks of each callback that are held, and those that are dead and kept.
 //!
 //! Both lie in the index, so a count reads rows: at most once a minute, for at most a hundredth of the time, and only when
-//! somebody asks for metrics. In between the last count is shown. Counts are bounded, and lower bounds beyond that. They are
-//! those of the whole cluster, whichever node tells them.
+//! somebody asks for metrics or statistics. In between the last count is shown. Counts are bounded, and lower bounds beyond
+//! that. They are those of the whole cluster, whichever node tells them.
 
 use std::{
     collections::{BTreeMap, BTreeSet},

@@ -143,6 +143,18 @@ impl Limiter {
         self.limits(callback).is_some()
     }
 
+    /// Tells which limit keeps tasks of a callback back that would go from here if they could; none if none does, or if neither a
+    /// poll nor a claim asks for them here.
+    pub(in crate::flow) fn bound(&self, callback: &str) -> Option<Bound> {
+        self.limits(callback)?;
+        let now = self.now();
+        let entries = self.shared.lock();
+        let entry = entries.get(callback)?;
+        // A feed that was refused waits to be told.
+        let waits = entry.signal.is_some() || entry.claims > 0 || entry.promised > now;
+        entry.purse.keeps_back(now, self.running(callback), waits)
+    }
+
     /// Lets up to `max` tasks of a feed go, of `ready` that could. When fewer go, `signal` is told once more may.
     pub(in crate::flow) fn admit(
         &self,

@@ -321,7 +321,7 @@ fn retry(backoff: &BackoffDraft) -> Option<RetryPolicy> {
     })
 }
 
-fn gate_response(gate: &gate::Gate) -> GateResponse {
+pub(super) fn gate_response(gate: &gate::Gate) -> GateResponse {
     GateResponse {
         collection: some_text(&gate.collection),
         gate: gate_state(gate.state),

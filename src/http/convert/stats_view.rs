@@ -1,9 +1,10 @@
 //! This conversion turns the statistics of the flow into answers for clients.
 
+use super::callback::gate_response;
 use crate::{
     api::stats::{
-        ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount, StatsResponse,
-        UnclaimedCallback, UnclaimedResponse, WheelResponse,
+        ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
+        StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
     },
     flow::query::stats::Stats,
     model::{ids::NodeId, time::TickLength},
@@ -21,6 +22,8 @@ impl From<&Stats> for StatsResponse {
             pending: pending.collect(),
             exact: stats.exact,
             unclaimed: unclaimed(stats),
+            tasks: counts(stats),
+            gates: gates(stats),
             behind_ms: millis(stats.behind()),
             node: NodeStats {
                 registered_per_second: stats.per_second(|second| second.registered),
@@ -36,6 +39,29 @@ impl From<&Stats> for StatsResponse {
     }
 }
 
+fn counts(stats: &Stats) -> TaskCounts {
+    let standing = &stats.standing;
+    TaskCounts {
+        retrying: standing.retrying,
+        waiting: standing.waiting,
+        limited: stats.unclaimed.limited,
+        held: standing.held.as_ref().map(|held| held.values().sum()),
+        dead: standing.dead,
+    }
+}
+
+fn gates(stats: &Stats) -> Vec<ClosedGate> {
+    let held = stats.standing.held.as_ref();
+    let gates = stats.gates.iter();
+    gates
+        .map(|(callback, gate)| ClosedGate {
+            held: held.and_then(|held| held.get(callback).copied()),
+            callback: callback.clone(),
+            gate: gate_response(gate),
+        })
+        .collect()
+}
+
 fn unclaimed(stats: &Stats) -> UnclaimedResponse {
     let callbacks = stats.unclaimed.callbacks.iter();
     UnclaimedResponse {
@@ -47,6 +73,7 @@ fn unclaimed(stats: &Stats) -> UnclaimedResponse {
                 tasks: waiting.tasks,
                 oldest_due_time: waiting.oldest.into(),
                 oldest_age_ms: millis(stats.at.since(waiting.oldest)),
+                cause: waiting.cause.name().to_owned(),
                 last_poll_ms: waiting.polled.map(millis),
             })
             .collect(),

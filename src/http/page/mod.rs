@@ -314,7 +314,10 @@ fn grouped(number: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flow::dispatch::unclaimed::Unclaimed;
+    use crate::flow::{
+        dispatch::unclaimed::{Cause, Unclaimed},
+        query::stats::Standing,
+    };
 
     #[test]
     fn numbers_are_read_in_groups_of_three() {
@@ -341,6 +344,8 @@ mod tests {
             pending: Vec::new(),
             exact: true,
             unclaimed: unclaimed("<b>"),
+            standing: Standing::default(),
+            gates: Vec::new(),
             seconds: Vec::new(),
             lateness: None,
             recent: vec![fired],
@@ -362,10 +367,12 @@ mod tests {
             tasks: 1234,
             oldest: Millis(1_799_999_900_000),
             polled: None,
+            cause: Cause::Worker,
         };
         Unclaimed {
             callbacks: vec![waiting],
             tasks: 1234,
+            limited: 0,
             exact: true,
         }
     }
@@ -379,6 +386,8 @@ mod tests {
             pending: Vec::new(),
             exact: true,
             unclaimed: Unclaimed::default(),
+            standing: Standing::default(),
+            gates: Vec::new(),
             seconds: Vec::new(),
             lateness: None,
             recent: Vec::new(),

@@ -5,6 +5,7 @@ mod actions;
 mod adopted;
 mod after_parent;
 mod catch_up;
+mod causes;
 mod chains;
 mod clock_steps;
 mod configuration;
