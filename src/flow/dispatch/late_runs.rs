@@ -165,6 +165,7 @@ mod tests {
                 ..fixtures::spec()
             }),
             first: true,
+            opened: None,
         }
     }
 
