@@ -158,14 +158,14 @@ impl Driver {
         name: &str,
         schedule: &Schedule,
     ) -> Result<(BTreeMap<TaskId, Seen>, Unentered), Fault> {
-        let (void, valid) = schedule.void_and_valid();
+        let (void, mut valid) = schedule.void_and_valid();
         let mut seen: BTreeMap<TaskId, Seen> = BTreeMap::new();
         seen.extend(self.tasks.withdraw(name, schedule, void).await?);
         seen.extend(self.tasks.seen(schedule, &valid).await?);
         let now = self.ctx.now();
-        let is_open = |run: &&Run| is_open(run, &seen) && run.id.first_start() <= now;
-        let open: Vec<Run> = valid.iter().filter(is_open).copied().collect();
-        let unentered = self.tasks.unentered(&open).await?;
+        valid.retain(|run| self.is_open(name, schedule, run, &seen));
+        valid.retain(|run| run.id.first_start() <= now);
+        let unentered = self.tasks.unentered(&valid).await?;
         Ok((seen, unentered))
     }
 
@@ -178,8 +178,8 @@ impl Driver {
         unentered: &Unentered,
     ) -> Result<(), Fault> {
         let (_, mut open) = schedule.void_and_valid();
-        open.retain(|run| is_open(run, seen) && !unentered.standing.contains(&run.id));
-        open.retain(|run| !self.has_entered(name, schedule.incarnation, run.seq));
+        open.retain(|run| self.is_open(name, schedule, run, seen));
+        open.retain(|run| !unentered.standing.contains(&run.id));
         if !open.is_empty() {
             let listed: Vec<Listed> = open.iter().map(|run| listed(*run, false)).collect();
             self.runs.put(name, &listed).await?;
@@ -194,6 +194,19 @@ impl Driver {
         }
         self.remember(name, schedule);
         Ok(())
+    }
+
+    /// Tells whether a run is not known to be entered and has not begun.
+    fn is_open(
+        &self,
+        name: &str,
+        schedule: &Schedule,
+        run: &Run,
+        seen: &BTreeMap<TaskId, Seen>,
+    ) -> bool {
+        let seen = seen.get(&run.id).copied().unwrap_or(Seen::Unstarted);
+        let is_entered = run.entered || self.has_entered(name, schedule.incarnation, run.seq);
+        !is_entered && seen == Seen::Unstarted
     }
 
     fn remember(&self, name: &str, schedule: &Schedule) {
@@ -333,12 +346,6 @@ impl Driver {
     pub(super) async fn read(&self, name: &str) -> Result<Read, Fault> {
         self.schedules.read(name).await
     }
-}
-
-/// Tells whether a run is not known to be entered and has not begun.
-fn is_open(run: &Run, seen: &BTreeMap<TaskId, Seen>) -> bool {
-    let seen = seen.get(&run.id).copied().unwrap_or(Seen::Unstarted);
-    !run.entered && seen == Seen::Unstarted
 }
 
 const fn listed(run: Run, skipped: bool) -> Listed {
