@@ -86,7 +86,7 @@ impl Driver {
                 Some(again) => Some(again),
                 None => {
                     self.enter(name, &schedule, &seen, &unentered).await?;
-                    self.advanced(name, &schedule, &seen)?
+                    self.advanced(name, &schedule, &seen, &unentered)?
                 }
             };
             let Some(advanced) = advanced else {
@@ -106,9 +106,8 @@ impl Driver {
                 return Ok(schedule.wake);
             }
             if !advanced.more {
-                let (seen, unentered) = (BTreeMap::new(), Unentered::default());
                 self.enter(name, &schedule, &seen, &unentered).await?;
-                if schedule.spec.task.target.is_tracked() {
+                if schedule.spec.task.target.is_tracked() || !unentered.unsure.is_empty() {
                     return Ok(schedule.wake);
                 }
                 // Nothing tells the next look, which may be far, that a record has gone out: the write that follows does.
@@ -179,7 +178,10 @@ impl Driver {
     ) -> Result<(), Fault> {
         let (_, mut open) = schedule.void_and_valid();
         open.retain(|run| self.is_open(name, schedule, run, seen));
-        open.retain(|run| !unentered.standing.contains(&run.id));
+        let Unentered {
+            standing, unsure, ..
+        } = unentered;
+        open.retain(|run| !standing.contains(&run.id) && !unsure.contains(&run.id));
         if !open.is_empty() {
             let listed: Vec<Listed> = open.iter().map(|run| listed(*run, false)).collect();
             self.runs.put(name, &listed).await?;
@@ -235,9 +237,11 @@ impl Driver {
         name: &str,
         schedule: &Schedule,
         seen: &BTreeMap<TaskId, Seen>,
+        unentered: &Unentered,
     ) -> Result<Option<Advanced>, Fault> {
         let plan = self.plan(name, schedule)?;
-        Ok(advance(schedule, &self.around(name, schedule, &plan, seen)))
+        let around = self.around(name, schedule, &plan, (seen, &unentered.unsure));
+        Ok(advance(schedule, &around))
     }
 
     fn again(
@@ -251,7 +255,8 @@ impl Driver {
             return Ok(None);
         }
         let plan = self.plan(name, schedule)?;
-        let around = self.around(name, schedule, &plan, seen);
+        let unsure = BTreeSet::new();
+        let around = self.around(name, schedule, &plan, (seen, &unsure));
         Ok(again(schedule, &around, held))
     }
 
@@ -260,7 +265,7 @@ impl Driver {
         name: &'a str,
         schedule: &Schedule,
         plan: &'a Plan,
-        seen: &'a BTreeMap<TaskId, Seen>,
+        (seen, unsure): (&'a BTreeMap<TaskId, Seen>, &'a BTreeSet<TaskId>),
     ) -> Around<'a> {
         let failed = schedule.seq.to_be_bytes();
         Around {
@@ -273,6 +278,7 @@ impl Driver {
                 shape: self.ctx.shape(),
             },
             seen,
+            unsure,
             now: self.ctx.now(),
             mark: hash(&[name.as_bytes(), b"failed", &failed]).into(),
         }

@@ -20,7 +20,7 @@ use crate::{
             transition::{Moved, Mover},
         },
     },
-    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORD_RUN_OVER, SCHEDULE_RETRY},
+    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORD_RUN_OVER},
     model::{
         clock::Position,
         ids::TaskId,
@@ -45,6 +45,8 @@ pub(super) struct Unentered {
     pub(super) standing: BTreeSet<TaskId>,
     /// Those of the others that are late: nothing stands for them.
     pub(super) late: BTreeSet<TaskId>,
+    /// Late ones of which that cannot be told yet.
+    pub(super) unsure: BTreeSet<TaskId>,
 }
 
 /// The tasks of runs.
@@ -196,33 +198,27 @@ impl RunTasks {
 
     /// Tells how runs stand in the wheel whose start has passed, that have not begun, and whose entries are not known to be
     /// acknowledged.
-    ///
-    /// # Errors
-    /// When it cannot be told yet: the wheel has not come to where the entry of a late run would lie.
     pub(super) async fn unentered(&self, runs: &[Run]) -> Result<Unentered, Fault> {
         let mut told = Unentered::default();
         for run in runs {
             if self.standing.one(run.id).await?.is_some() {
                 told.standing.insert(run.id);
             } else if is_late(run.id.first_start(), self.ctx.now()) {
-                self.check_passed(run.id).await?;
-                told.late.insert(run.id);
+                if self.is_passed(run.id).await? {
+                    told.late.insert(run.id);
+                } else {
+                    told.unsure.insert(run.id);
+                }
             }
         }
         Ok(told)
     }
 
-    /// Checks that the wheel of a run has handed over all that was due at its start: the run would have a look then.
-    async fn check_passed(&self, id: TaskId) -> Result<(), Fault> {
+    /// Tells whether the wheel of a run has handed over all that was due at its start: the run would have a look then.
+    async fn is_passed(&self, id: TaskId) -> Result<bool, Fault> {
         let clock = self.ctx.store.clock(id.wheel(), Freshness::Serial).await?;
         let due = id.first_start();
-        if clock.fired >= (Position { due, id }) {
-            return Ok(());
-        }
-        Err(Fault::Unavailable {
-            reason: format!("the wheel of run {id} is behind"),
-            retry_after: SCHEDULE_RETRY,
-        })
+        Ok(clock.fired >= (Position { due, id }))
     }
 
     /// Withdraws runs that have not begun, and tells how each of them stands.

@@ -9,7 +9,10 @@
 //!
 //! [`ScheduleSpec::is_strict`]: super::life::ScheduleSpec::is_strict
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use super::{
     hash,
@@ -80,6 +83,8 @@ pub struct Around<'a> {
     pub namer: Namer<'a>,
     /// The states of the runs that the record has. Those that are not here are unstarted.
     pub seen: &'a BTreeMap<TaskId, Seen>,
+    /// Runs of which it cannot be told yet whether they were entered.
+    pub unsure: &'a BTreeSet<TaskId>,
     /// The time.
     pub now: Millis,
     /// The name of the change that a failed run makes.
@@ -99,8 +104,8 @@ pub struct Advanced {
     pub more: bool,
 }
 
-/// Decides on the next write; none when the record is right as it is. All runs of the record's generation were entered into the
-/// wheel before, and those of older ones were withdrawn.
+/// Decides on the next write; none when the record is right as it is. All valid runs of the record were entered into the wheel
+/// before, but for unsure ones, and the void ones were withdrawn.
 #[must_use]
 pub fn advance(old: &Schedule, around: &Around<'_>) -> Option<Advanced> {
     let mut at = Advance {
@@ -123,7 +128,7 @@ pub fn advance(old: &Schedule, around: &Around<'_>) -> Option<Advanced> {
         false
     };
     if at.new.state != State::Live {
-        at.new.wake = None;
+        at.new.wake = at.wake_for_unsure();
     } else if more {
         at.new.wake = Some(around.now);
     } else {
@@ -184,7 +189,7 @@ impl Advance<'_> {
             }
             if keep {
                 kept.push(Run {
-                    entered: true,
+                    entered: run.entered || !self.around.unsure.contains(&run.id),
                     late,
                     ..run
                 });
@@ -374,6 +379,12 @@ impl Advance<'_> {
             let waited = now.since(run.time) / 8;
             now.after(waited.clamp(AGAIN_MIN, AGAIN_MAX))
         });
-        next.into_iter().chain(waits).min()
+        let unsure = self.wake_for_unsure();
+        next.into_iter().chain(waits).chain(unsure).min()
+    }
+
+    fn wake_for_unsure(&self) -> Option<Millis> {
+        let is_unsure = !self.around.unsure.is_empty();
+        is_unsure.then(|| self.around.now.after(AGAIN_MIN))
     }
 }

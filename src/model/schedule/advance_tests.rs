@@ -1,6 +1,9 @@
 //! Cases for what a schedule decides on: order, limits, overlap, missed times, failures, and random lives.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use proptest::prelude::*;
 
@@ -40,6 +43,7 @@ pub(super) fn spec(every: Duration) -> ScheduleSpec {
 pub(super) struct Life {
     pub(super) at: Schedule,
     pub(super) seen: BTreeMap<TaskId, Seen>,
+    pub(super) unsure: BTreeSet<TaskId>,
     pub(super) now: Millis,
     skipped: Vec<u64>,
     stopped: Vec<u64>,
@@ -57,6 +61,7 @@ impl Life {
         Self {
             at: at.going_on(plan.next(BEGIN), "a".to_owned()),
             seen: BTreeMap::new(),
+            unsure: BTreeSet::new(),
             now: BEGIN,
             skipped: Vec::new(),
             stopped: Vec::new(),
@@ -80,6 +85,7 @@ impl Life {
                 shape: &shape,
             },
             seen: &self.seen,
+            unsure: &self.unsure,
             now: self.now,
             mark: 9,
         };

@@ -211,6 +211,24 @@ fn a_later_run_stands_for_a_missed_one_only_if_the_last_is_wanted() {
 }
 
 #[test]
+fn a_run_that_may_not_be_entered_is_looked_for_until_that_is_known() {
+    let mut life = Life::new(ScheduleSpec {
+        limit: Some(1),
+        ..spec(MINUTE)
+    });
+    life.look();
+    assert_eq!(life.at.state, State::Ended);
+    life.unsure = life.at.ahead.iter().map(|run| run.id).collect();
+    life.look_at(MINUTE * 3);
+    assert!(life.at.ahead.iter().all(|run| !run.entered));
+    assert_eq!(life.at.wake, Some(life.now.after(SECOND)));
+    life.unsure.clear();
+    life.look_at(MINUTE * 3 + SECOND);
+    assert!(life.at.ahead.iter().all(|run| run.entered));
+    assert_eq!(life.at.wake, None);
+}
+
+#[test]
 fn a_run_is_made_up_for_within_the_window_alone() {
     for (after, goes) in [
         (MINUTE * 60, vec![3600]),
