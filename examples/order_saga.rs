@@ -8,9 +8,12 @@
 //! # What it shows
 //! - Each step is a task with its own retries. A step waits for the one above it by `after_parent`, and is cancelled if that
 //!   fails. The service keeps all of it: no program needs to be up between two steps.
-//! - A step that fails for good is followed by the tasks that undo the steps before it. They are in the tree, so it ends behind
-//!   them. Each of them is independent of the others, as they may run in any order.
-//! - The tree ends once: `completed` when nothing of it failed, else `faulted`. One task follows each of these ends.
+//! - What comes behind a step is its tree. If that is faulted or cancelled, a task follows that undoes the step. It is in the
+//!   tree above, so that ends behind it, and then what is above is undone: the last step first.
+//! - A cancel of the whole order passes over the tasks that undo something. They also come for steps that were cancelled before
+//!   they ran, so the systems that they call do nothing for an order that they do not know.
+//! - The tree ends once: `completed` when nothing of it failed, `cancelled` when somebody has cancelled it as a whole, else
+//!   `faulted`. One task follows each of these ends.
 //!
 //! A step may run twice, as its worker may die before it has reported. So each hands the number of the order to the system that
 //! it changes, which does the same thing for the same order once.
@@ -38,6 +41,9 @@ const STEPS: [&str; 8] = [
     "apologise",
 ];
 
+/// The ends of a tree that did not come to what it was made for.
+const VAIN: [EndState; 2] = [EndState::Faulted, EndState::Cancelled];
+
 /// An order, the payload of all its steps.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 struct Order {
@@ -55,27 +61,26 @@ impl Order {
             .retry(soon))
     }
 
-    /// Returns a step that undoes another one when a third has failed for good.
+    /// Returns a step that undoes another one when what comes behind that has failed, or was cancelled.
     fn undo(&self, callback: &str) -> anyhow::Result<FollowUp> {
-        let failed = [EndState::Failed, EndState::Dead];
-        Ok(FollowUp::from(self.step(callback)?).at(failed).in_tree())
+        Ok(FollowUp::from(self.step(callback)?).at(VAIN).in_tree())
     }
 
     /// Returns all of it.
     fn saga(&self) -> anyhow::Result<Task> {
-        let ship = self
-            .step("ship")?
-            .after_parent()
-            .then(self.undo("refund_card")?)
-            .then(self.undo("release_stock")?);
+        let ship = self.step("ship")?.after_parent();
         let charge = self
             .step("charge_card")?
             .after_parent()
-            .then(self.undo("release_stock")?)
+            .then(self.undo("refund_card")?)
             .child(ship);
-        let reserve = self.step("reserve_stock")?.after_parent().child(charge);
+        let reserve = self
+            .step("reserve_stock")?
+            .after_parent()
+            .then(self.undo("release_stock")?)
+            .child(charge);
         let confirm = FollowUp::from(self.step("confirm")?).at([EndState::Completed]);
-        let apologise = FollowUp::from(self.step("apologise")?).at([EndState::Faulted]);
+        let apologise = FollowUp::from(self.step("apologise")?).at(VAIN);
         Ok(self
             .step("order")?
             .child(reserve)

@@ -106,6 +106,8 @@ pub enum Flaw {
     CheckNotAwaited,
     /// The tree of a task ends by one reading of its rows, without closing it first.
     TreeNotClosed,
+    /// A tree that is closed or opened again forgets that it was cancelled.
+    CancelForgotten,
     /// The end of a child is told to its parent, and its row does not say so.
     ChildNotNoted,
     /// The rows of tasks that are to run again are not opened in their trees before.

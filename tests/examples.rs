@@ -193,6 +193,8 @@ fn an_order_that_cannot_be_shipped_is_undone() {
         );
         in_order(&text, &[undone, "order 2: apologise"]);
     }
+    // The last step is undone first.
+    in_order(&text, &["order 2: refund_card", "order 2: release_stock"]);
     let first = |step: &str| text.contains(&format!("order 1: {step}"));
     assert!(!first("refund_card") && !first("release_stock"), "{text}");
     in_order(

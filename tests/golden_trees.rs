@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use tickwheel::{
     model::{
-        family::{self, Outcome, Rounds, Tree},
+        family::{self, Family, Outcome, Rounds, Tree, TreeOutcome},
         row::{State, TaskRow},
         time::Millis,
     },
@@ -28,9 +28,22 @@ const OPENED: Opened = Opened {
 fn outcome() -> Outcome {
     Outcome {
         state: State::Dead,
-        faulted: true,
+        tree: TreeOutcome::Faulted,
         at: Millis(START.0 + 7),
     }
+}
+
+fn families() -> [Family; 3] {
+    let family = |tree, round, cancelled| Family {
+        tree,
+        round,
+        cancelled,
+    };
+    [
+        family(Tree::Closing, 0, None),
+        family(Tree::Faulted, 3, None),
+        family(Tree::Cancelled, 0, Some(START)),
+    ]
 }
 
 /// A task in a later round of its tree.
@@ -63,8 +76,8 @@ pub(crate) fn render(text: &mut String) {
         ];
         writeln!(text, "ended child {ended:?} {written:?}").unwrap();
     }
-    for (tree, round) in [(Tree::Closing, 0), (Tree::Faulted, 3)] {
-        writeln!(text, "family {:?}", encode_family(tree, round)).unwrap();
+    for family in families() {
+        writeln!(text, "family {:?}", encode_family(family)).unwrap();
     }
     let detail = TaskColumns::of(&again()).detail;
     writeln!(text, "detail of a task of a later round {detail:?}").unwrap();
@@ -87,8 +100,9 @@ fn rows_of_trees_are_read_as_they_were_written() {
     };
     let read = decode_child(&sort, encode_outcome(&outcome(), 2));
     assert_eq!(read, Ok((id(), ended)));
-    let read = decode_family(encode_family(Tree::Faulted, 3));
-    assert_eq!(read, Ok((Tree::Faulted, 3)));
+    for family in families() {
+        assert_eq!(decode_family(encode_family(family)), Ok(family));
+    }
     let columns = TaskColumns::of(&again());
     assert_eq!(columns.into_row(id().uuid()), Ok(again()));
 }

@@ -347,7 +347,7 @@ async fn the_tree_of_the_page_of_trees_is_drawn_and_cancelled() {
     let cancelled = client.cancel_tree(id).await.unwrap();
     assert_eq!((cancelled.cancelled, cancelled.complete), (2, true));
     let ended = client.wait(id, LIMIT).await.unwrap();
-    assert_eq!(ended.tree_state, Some(TreeState::Completed));
+    assert_eq!(ended.tree_state, Some(TreeState::Cancelled));
     let tree = client.tree(id, Some(0)).await.unwrap();
     assert_eq!(tree.nodes[0].children["cancelled"], 2);
 }

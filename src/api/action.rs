@@ -41,7 +41,8 @@ pub enum EndState {
     Succeeded,
     /// Its own run failed for good.
     Failed,
-    /// It was cancelled.
+    /// It was cancelled: its own run, or, if that had ended otherwise, its tree as a whole. Beside `completed` or `faulted` it is
+    /// the tree alone.
     Cancelled,
     /// It was too late to be useful.
     Expired,

@@ -55,7 +55,7 @@ pub struct Ended {
 pub struct TreeNotification {
     /// The name of the message: that of the task of the service that delivers it.
     pub id: String,
-    /// `tree.completed` or `tree.faulted`.
+    /// `tree.completed`, `tree.faulted` or `tree.cancelled`.
     #[serde(rename = "type")]
     pub kind: String,
     /// When the tree ended.

@@ -26,7 +26,7 @@ pub struct Notify {
     )]
     pub http: Option<HttpTarget>,
     /// The ends that are told: of its own run (`succeeded`, `failed`, `cancelled`, `expired`, `dead`) and of its tree
-    /// (`completed`, `faulted`). Absent is all of its own run.
+    /// (`completed`, `faulted`, `cancelled`). Each has a message of its own. Absent is all of its own run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "server", schema(min_items = 1))]
     pub states: Option<Vec<EndState>>,

@@ -83,6 +83,8 @@ pub enum TreeState {
     Completed,
     /// All have ended, and one of them has failed: it is failed, dead or expired.
     Faulted,
+    /// All have ended, and the tree was cancelled as a whole before.
+    Cancelled,
 }
 
 impl TreeState {
@@ -94,6 +96,7 @@ impl TreeState {
             Self::WaitingForChildren => "waiting_for_children",
             Self::Completed => "completed",
             Self::Faulted => "faulted",
+            Self::Cancelled => "cancelled",
         }
     }
 }

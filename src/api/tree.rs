@@ -64,7 +64,7 @@ pub struct TreeNodeResponse {
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
 pub struct CancelRequest {
-    /// Also cancels all tasks below it that have not ended.
+    /// Also cancels all tasks below it that have not ended. Its tree takes no more tasks then, and ends as `cancelled`.
     #[serde(default)]
     pub tree: bool,
 }
@@ -74,9 +74,11 @@ pub struct CancelRequest {
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
 pub struct CancelTreeResponse {
-    /// The outcome of the cancel of the task itself.
+    /// The outcome for the tree. `cancelled`: this request has cancelled it, and nothing of it starts any more but tasks that
+    /// follow the cancel. `cancel_requested`: the same, and an attempt of the task itself is told to stop. `already_cancelled`:
+    /// an earlier one had. `too_late`: it had ended. Of a task without children it is the outcome of its own cancel.
     pub outcome: CancelOutcome,
-    /// Why it was too late for the task itself; with `too_late`. Tasks below it may have been cancelled all the same.
+    /// Why it was too late; with `too_late`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The task after it.
@@ -87,7 +89,7 @@ pub struct CancelTreeResponse {
     /// Tasks below it whose attempts were told to stop by this request.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub cancel_requested: u64,
-    /// All tasks below it were told. If not, send the same request again: it goes on.
+    /// All tasks below it were told. If not, the service goes on by itself; the same request goes on, too.
     #[cfg_attr(feature = "server", schema(required = false))]
     pub complete: bool,
 }

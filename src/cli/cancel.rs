@@ -98,10 +98,7 @@ async fn cancel_trees(of: &ClientArgs, client: &Client, ids: &[TaskId]) -> Resul
             "{id}: {cancelled} tasks below it cancelled, {requested} told to stop"
         )?;
         tell_reason(id, answer.reason.as_deref())?;
-        // A root that has ended may have tasks below it that had not: that is no mistake.
-        if cancelled == 0 && requested == 0 {
-            worst = worse(worst, exit);
-        }
+        worst = worse(worst, exit);
     }
     Ok(worst)
 }

@@ -105,8 +105,8 @@ pub(super) struct RegisterArgs {
     /// URL to which its end is told by a request.
     #[arg(long, value_name = "URL", conflicts_with = "topic", group = "notify")]
     notify_http: Option<String>,
-    /// An end that is told: succeeded, failed, cancelled, expired or dead, completed or faulted of a task with children;
-    /// may be repeated, without it all ends of its own run are.
+    /// An end that is told: succeeded, failed, cancelled, expired or dead, completed or faulted of a task with children,
+    /// of which cancelled is also the end of the tree; may be repeated, without it all ends of its own run are.
     #[arg(long = "notify-state", value_name = "STATE", value_parser = super::list::end, requires = "notify")]
     notify_states: Vec<EndState>,
     /// Thing that the service does when it ends, as JSON (docs/actions.md); may be repeated.

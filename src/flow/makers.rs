@@ -7,7 +7,10 @@ use super::{
     dead_letters::desk::Desk,
     dispatch::near::Near,
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::{add::Admission, adopt::Adopter, reopen::Opener, retry::Retrier},
+    family::{
+        add::Admission, adopt::Adopter, cancel::Feller, reopen::Opener, retry::Retrier,
+        tree::Forester,
+    },
     jobs,
     joins::enlist::Enlister,
     query::{find::Finder, remembered::Remembered},
@@ -113,4 +116,15 @@ pub(super) fn retrier(
 ) -> Retrier {
     let opener = Opener::new(Arc::clone(&ctx), mover.clone(), changer.clone());
     Retrier::new(ctx, mover.clone(), finder.clone(), opener)
+}
+
+/// The stage that shows trees, and cancels them.
+pub(super) fn forester(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    canceller: &Canceller,
+) -> Forester {
+    let feller = Feller::new(Arc::clone(&ctx), mover.clone(), canceller.clone());
+    Forester::new(ctx, finder.clone(), canceller.clone(), feller)
 }

@@ -15,12 +15,12 @@ use super::{
         republish::Republisher, send::Sender,
     },
     entries::{entry_writer::Placer, watermarks::Hands},
-    family::{release::Releaser, reopen::Opener, tend::Tender, tree::Forester},
+    family::{cancel::Feller, release::Releaser, reopen::Opener, tend::Tender},
     internal::{
         dead_letter_topic::Deaths, notices::Notices, outcomes::Outcomes, registry::Registry,
     },
     joins::check::Checker,
-    makers::{canceller, desks, registration, retrier, runs},
+    makers::{canceller, desks, forester, registration, retrier, runs},
     ordering::{reminder::Reminder, turn::TurnKeeper, usher::Usher},
     poll::Poller,
     query::{
@@ -178,7 +178,15 @@ impl Node {
         let checker = Checker::new(ctx(), moved, finder, finisher.clone(), changer, canceller);
         self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
         let registrar = service.registrar.clone();
-        let tender = Tender::new(ctx(), mover, finisher, registrar, releaser, opener);
+        let feller = Feller::new(ctx(), mover.clone(), service.canceller.clone());
+        let tender = Tender::new(
+            ctx(),
+            mover,
+            finisher,
+            registrar,
+            releaser,
+            (opener, feller),
+        );
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 
@@ -467,7 +475,7 @@ fn service(
         retrier: retrier(ctx(), mover, &finder, &changer),
         poller: poller(&ctx(), &claimer, &settler, &known.limiter),
         shares: Shares::new(ctx(), known.clone()),
-        forester: Forester::new(ctx(), finder.clone(), canceller.clone()),
+        forester: forester(ctx(), mover, &finder, &canceller),
         canceller,
         jobs,
         desk,

@@ -40,6 +40,7 @@ impl Code {
             | Self::ScheduleEnded
             | Self::ParentNotFound
             | Self::TreeEnded
+            | Self::TreeCancelled
             | Self::TreeNotEnded
             | Self::NothingFailed
             | Self::NotInATree
@@ -150,6 +151,7 @@ impl Code {
             Self::UnusableParent => "Do what the detail says; see docs/trees.md.",
             Self::ParentNotFound => "Register the parent first, with `children`.",
             Self::UnusableId => "Make the id as docs/keys.md says, or leave it out.",
+            Self::TreeCancelled => "Register the tasks anew: nothing of a cancelled tree goes on.",
             Self::TreeNotEnded => "Wait until its `tree_state` is an end; see docs/trees.md.",
             Self::NothingFailed => "Read its tree: nothing in it failed, died or expired.",
             Self::NotInATree => "Start a dead task again with `run`.",

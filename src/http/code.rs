@@ -31,6 +31,8 @@ pub enum Code {
     ParentNotFound,
     /// The tree of the parent has ended.
     TreeEnded,
+    /// The tree was cancelled.
+    TreeCancelled,
     /// The tree of the task goes on.
     TreeNotEnded,
     /// Nothing of the tree failed.
@@ -115,7 +117,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 53] = [
+    pub const ALL: [Self; 54] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -129,6 +131,7 @@ impl Code {
         Self::UnusableParent,
         Self::ParentNotFound,
         Self::TreeEnded,
+        Self::TreeCancelled,
         Self::TreeNotEnded,
         Self::NothingFailed,
         Self::NotInATree,
@@ -188,6 +191,7 @@ impl Code {
             Self::UnusableParent => "unusable_parent",
             Self::ParentNotFound => "parent_not_found",
             Self::TreeEnded => "tree_ended",
+            Self::TreeCancelled => "tree_cancelled",
             Self::TreeNotEnded => "tree_not_ended",
             Self::NothingFailed => "nothing_failed",
             Self::NotInATree => "not_in_a_tree",
@@ -246,7 +250,8 @@ impl Code {
             }
             Self::ParentNotFound | Self::DependencyNotFound => StatusCode::NOT_FOUND,
             Self::KeyTaken | Self::TooManyCallbacks | Self::TreeEnded => StatusCode::CONFLICT,
-            Self::TreeNotEnded | Self::NothingFailed | Self::InATree => StatusCode::CONFLICT,
+            Self::TreeCancelled | Self::TreeNotEnded => StatusCode::CONFLICT,
+            Self::NothingFailed | Self::InATree => StatusCode::CONFLICT,
             Self::KeyNotFound | Self::TaskNotFound | Self::JobNotFound => StatusCode::NOT_FOUND,
             Self::KeyRequired | Self::KeyInvalid => StatusCode::UNAUTHORIZED,
             Self::AccessDenied | Self::ReadOnly => StatusCode::FORBIDDEN,
@@ -290,6 +295,7 @@ impl Code {
             Self::UnusableParent => "The parent cannot have this child",
             Self::ParentNotFound => "No such parent",
             Self::TreeEnded => "The tree of the parent has ended",
+            Self::TreeCancelled => "The tree was cancelled",
             Self::TreeNotEnded => "The tree of the task goes on",
             Self::NothingFailed => "Nothing of the tree failed",
             Self::NotInATree => "The task is in no tree",

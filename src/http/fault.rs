@@ -33,6 +33,7 @@ impl From<Fault> for Error {
                     Refusal::NoParent(_) => Code::ParentNotFound,
                     Refusal::NeverEnds(_) | Refusal::TooLarge(_) => Code::UnusableParent,
                     Refusal::Ended(_) | Refusal::Replaced(_) => Code::TreeEnded,
+                    Refusal::Cancelled(_) => Code::TreeCancelled,
                 };
                 Self::field(code, "/parent", detail)
             }

@@ -9,8 +9,13 @@
 use std::time::Duration;
 
 use super::{
-    email::Email, http_call::HttpCall, ids::TaskId, kin::TreeEnd, notify::EndStates,
-    task_state::State, time::Millis,
+    email::Email,
+    http_call::HttpCall,
+    ids::TaskId,
+    kin::{TreeEnd, TreeOutcome},
+    notify::{EndStates, TreeStates},
+    task_state::State,
+    time::Millis,
 };
 
 /// How long a task can be read after its last check.
@@ -37,15 +42,10 @@ pub struct Action {
 /// The ends at which an action is done.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum When {
-    /// These ends of the own run of the task.
+    /// These ends of the own run of the task. If that did not end so, and `cancelled` is one of them: its tree was cancelled.
     Run(EndStates),
-    /// Ends of its tree; not both are false.
-    Tree {
-        /// Nothing of it failed.
-        completed: bool,
-        /// Something of it failed.
-        faulted: bool,
-    },
+    /// Ends of its tree, at least one.
+    Tree(TreeStates),
 }
 
 /// An end that actions may follow.
@@ -126,10 +126,10 @@ impl Actions {
         at_ends.chain(self.checks.iter().flat_map(Check::deeds))
     }
 
-    /// Returns what is done at an end, with the places.
-    pub fn due(&self, end: End) -> impl Iterator<Item = (usize, &Action)> {
+    /// Returns what is done at an end of a task whose own run ended as `run`, with the places.
+    pub fn due(&self, end: End, run: State) -> impl Iterator<Item = (usize, &Action)> {
         let actions = self.at_ends.iter().enumerate();
-        actions.filter(move |(_, action)| action.when.has(end))
+        actions.filter(move |(_, action)| action.when.has(end, run))
     }
 
     /// Returns how long after its end a task is needed by its checks.
@@ -142,15 +142,18 @@ impl Actions {
 }
 
 impl When {
-    /// Tells whether an end is one of them.
+    /// Tells whether an end is one of them, of a task whose own run ended as `run`.
     #[must_use]
-    pub fn has(self, end: End) -> bool {
+    pub fn has(self, end: End, run: State) -> bool {
         match (self, end) {
             (Self::Run(states), End::Run(state, _)) => states.has(state),
-            (Self::Tree { completed, faulted }, End::Tree(tree)) => {
-                (tree.faulted && faulted) || (!tree.faulted && completed)
+            (Self::Tree(states), End::Tree(tree)) => states.has(tree.outcome),
+            // Not a second time for one cancel: the end of the own run may have been one of them.
+            (Self::Run(states), End::Tree(tree)) => {
+                let is_cancelled = tree.outcome == TreeOutcome::Cancelled;
+                is_cancelled && states.has(State::Cancelled) && !states.has(run)
             }
-            (Self::Run(_), End::Tree(_)) | (Self::Tree { .. }, End::Run(..)) => false,
+            (Self::Tree(_), End::Run(..)) => false,
         }
     }
 }
@@ -232,7 +235,13 @@ pub(super) mod tests {
             deed: email(),
         };
         let dead = EndStates::of([State::Dead]).unwrap();
-        let tree = |completed, faulted| When::Tree { completed, faulted };
+        let tree = |completed, faulted| {
+            When::Tree(TreeStates {
+                completed,
+                faulted,
+                cancelled: false,
+            })
+        };
         Actions {
             at_ends: vec![
                 action(When::Run(dead)),
@@ -241,6 +250,41 @@ pub(super) mod tests {
                 action(tree(false, true)),
             ],
             checks: vec![check(CheckTime::After(HOUR))],
+        }
+    }
+
+    #[test]
+    fn a_cancel_of_a_tree_is_one_of_the_run_unless_that_was_told() {
+        let end = |outcome| {
+            let at = fixtures::START;
+            End::Tree(TreeEnd { outcome, at })
+        };
+        let states = |states: &[State]| When::Run(EndStates::of(states.iter().copied()).unwrap());
+        let cancelled = end(TreeOutcome::Cancelled);
+        for (when, run, expected) in [
+            (states(&[State::Cancelled]), State::Succeeded, true),
+            (states(&[State::Cancelled]), State::Failed, true),
+            (states(&[State::Cancelled]), State::Cancelled, false),
+            (
+                states(&[State::Cancelled, State::Failed]),
+                State::Failed,
+                false,
+            ),
+            (states(&[State::Failed]), State::Succeeded, false),
+            (When::Run(EndStates::ALL), State::Succeeded, false),
+        ] {
+            assert_eq!(when.has(cancelled, run), expected, "{when:?} {run:?}");
+            for other in [TreeOutcome::Completed, TreeOutcome::Faulted] {
+                assert!(!when.has(end(other), run), "{when:?} {run:?}");
+            }
+        }
+        let tree = When::Tree(TreeStates {
+            cancelled: true,
+            ..TreeStates::NONE
+        });
+        for run in [State::Succeeded, State::Cancelled] {
+            assert!(tree.has(cancelled, run));
+            assert!(!tree.has(End::Run(State::Cancelled, fixtures::START), run));
         }
     }
 

@@ -43,7 +43,7 @@ pub fn due(row: &TaskRow, end: End) -> impl Iterator<Item = (usize, &Action)> {
     let actions = row.detail.spec.actions.as_deref();
     actions
         .into_iter()
-        .flat_map(move |actions| actions.due(end))
+        .flat_map(move |actions| actions.due(end, row.state))
 }
 
 /// Returns the id of the task that does the action of this place at an end of a task.
@@ -78,7 +78,7 @@ mod tests {
             tests::{HOUR, actions, check},
         },
         fixtures,
-        kin::TreeEnd,
+        kin::{TreeEnd, TreeOutcome},
         row::State,
         task::Spec,
         time::Millis,
@@ -113,9 +113,13 @@ mod tests {
     fn the_end_of_a_tree_asks_for_its_own_actions() {
         let mut row = row(State::Succeeded);
         assert_eq!(end_of_tree(&row), None);
-        for (faulted, places) in [(false, &[2][..]), (true, &[2, 3])] {
+        for (outcome, places) in [
+            (TreeOutcome::Completed, &[2][..]),
+            (TreeOutcome::Faulted, &[2, 3]),
+            (TreeOutcome::Cancelled, &[]),
+        ] {
             let at = fixtures::START.after(HOUR);
-            row.detail.tree = Some(TreeEnd { faulted, at });
+            row.detail.tree = Some(TreeEnd { outcome, at });
             let end = end_of_tree(&row).unwrap();
             let found: Vec<usize> = due(&row, end).map(|(place, _)| place).collect();
             assert_eq!((found.as_slice(), end.at()), (places, at));
@@ -130,13 +134,13 @@ mod tests {
         let other = TaskId::new(fixtures::START, task.wheel(), 8);
         let check = check(CheckTime::At(end));
         let run = End::Run(State::Dead, end);
-        let tree = |faulted| End::Tree(TreeEnd { faulted, at: end });
+        let tree = |outcome| End::Tree(TreeEnd { outcome, at: end });
         let ids = [
             action_id(task, 0, run, 0),
             action_id(task, 0, run, 1),
             action_id(task, 1, run, 0),
             action_id(other, 0, run, 0),
-            action_id(task, 0, tree(true), 0),
+            action_id(task, 0, tree(TreeOutcome::Faulted), 0),
             check_id(task, &check, 0),
             check_id(task, &check, 1),
             check_id(other, &check, 0),
@@ -146,6 +150,6 @@ mod tests {
             assert!(id.is_internal() && !ids[..index].contains(id));
         }
         assert_eq!(action_id(task, 0, run, 0), ids[0]);
-        assert_eq!(action_id(task, 0, tree(true), 0), ids[4]);
+        assert_eq!(action_id(task, 0, tree(TreeOutcome::Faulted), 0), ids[4]);
     }
 }

@@ -8,18 +8,25 @@
 use super::{
     event::Refusal,
     family::{self, Tree},
-    kin::{Again, PARENT_FAILED, Rounds, TreeEnd},
+    kin::{Again, PARENT_FAILED, Rounds, TreeEnd, TreeOutcome},
     restart,
     row::{Detail, State, TaskRow},
     time::Millis,
 };
 
 /// Tells whether the own run of a task has failed, and can run again. One that waited for others in vain has not run: its wait is
-/// over for good.
+/// over for good. Nothing of a tree that was cancelled runs again.
 #[must_use]
 pub fn can_run(row: &TaskRow) -> bool {
     let has_waited = row.detail.spec.after.is_some() && row.run_generation() == 0;
-    family::faults(row.state) && !row.detail.erased && !has_waited
+    family::faults(row.state) && !row.detail.erased && !has_waited && !is_cancelled(row)
+}
+
+/// Tells whether the tree of a task has ended as a cancelled one.
+#[must_use]
+pub fn is_cancelled(row: &TaskRow) -> bool {
+    let outcome = row.detail.tree.map(|tree| tree.outcome);
+    outcome == Some(TreeOutcome::Cancelled)
 }
 
 /// Tells whether a task was cancelled because the own run of its parent did not succeed.
@@ -29,6 +36,7 @@ pub fn can_wait(row: &TaskRow) -> bool {
         && row.detail.spec.is_after_parent()
         && row.detail.error.as_deref() == Some(PARENT_FAILED)
         && !row.detail.erased
+        && !is_cancelled(row)
 }
 
 /// The work that makes the tree of a parent go on.
@@ -44,7 +52,7 @@ pub enum Standing {
     Ended(u32),
     /// Record and row were changed between the two reads.
     ReadAgain,
-    /// It cannot go on: the parent was deleted.
+    /// It cannot go on: the parent was deleted, or its tree was cancelled.
     Gone,
 }
 
@@ -81,12 +89,13 @@ pub const fn standing(tree: Tree, round: u32, row: Option<Seen>) -> Standing {
     let Some(row) = row else {
         return match tree {
             Tree::Open => Standing::Open,
-            Tree::Closing | Tree::Completed | Tree::Faulted => Standing::Gone,
+            Tree::Closing | Tree::Completed | Tree::Faulted | Tree::Cancelled => Standing::Gone,
         };
     };
     match tree {
         _ if row.erased => Standing::Gone,
         _ if row.round > round => Standing::ReadAgain,
+        Tree::Cancelled => Standing::Gone,
         Tree::Completed | Tree::Faulted => Standing::Ended(round.saturating_add(1)),
         Tree::Open | Tree::Closing if row.round < round && row.is_over => Standing::Follow,
         Tree::Open | Tree::Closing if row.has_ended => Standing::ReadAgain,
@@ -117,7 +126,9 @@ pub(super) fn again(base: TaskRow, round: u32, what: Again) -> Result<TaskRow, R
         return Err(Refusal::Stale);
     }
     match what {
-        Again::Tree if base.detail.spec.is_parent() && !base.detail.erased => {
+        Again::Tree
+            if base.detail.spec.is_parent() && !base.detail.erased && !is_cancelled(&base) =>
+        {
             let detail = Detail {
                 tree: None,
                 ..base.detail
@@ -181,14 +192,14 @@ fn began(base: TaskRow, round: u32, awaits: bool) -> TaskRow {
 /// The row of a task whose own run had ended, and now its tree, in this round.
 pub(super) fn tree_ended(
     base: TaskRow,
-    faulted: bool,
+    outcome: TreeOutcome,
     round: u32,
     now: Millis,
 ) -> Result<TaskRow, Refusal> {
     if base.detail.rounds.round != round {
         return Err(Refusal::Stale);
     }
-    let tree = Some(TreeEnd { faulted, at: now });
+    let tree = Some(TreeEnd { outcome, at: now });
     let detail = Detail {
         tree,
         ..base.detail
@@ -229,7 +240,7 @@ mod tests {
         };
         let mut row = row(state, kin);
         row.detail.tree = Some(TreeEnd {
-            faulted: true,
+            outcome: TreeOutcome::Faulted,
             at: NOW,
         });
         row
@@ -265,7 +276,7 @@ mod tests {
         let stale = Err(Refusal::Stale);
         assert_eq!(next(&open, again(1, Again::Tree)), stale);
         let of = |round| Event::TreeEnded {
-            faulted: false,
+            outcome: TreeOutcome::Completed,
             round,
         };
         assert_eq!(next(&open, of(0)), stale);
@@ -292,6 +303,23 @@ mod tests {
         let mut erased = parent(State::Dead);
         erased.detail.erased = true;
         assert!(next(&erased, again(1, RUN)).is_err());
+    }
+
+    #[test]
+    fn nothing_of_a_tree_that_was_cancelled_goes_on() {
+        for state in [State::Succeeded, State::Failed, State::Cancelled] {
+            let mut row = parent(state);
+            row.detail.tree = Some(TreeEnd {
+                outcome: TreeOutcome::Cancelled,
+                at: NOW,
+            });
+            assert!(!can_run(&row) && !can_wait(&row), "{state:?}");
+            for what in [Again::Tree, RUN, Again::Wait, Again::Nothing] {
+                assert_eq!(next(&row, again(1, what)), Err(Refusal::Stale), "{state:?}");
+            }
+            let seen = Some(Seen::of(&row));
+            assert_eq!(standing(Tree::Cancelled, 0, seen), Standing::Gone);
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::{
     action::{End, When},
     ids::TaskId,
+    kin::TreeOutcome,
     result::TaskResult,
     task_state::State,
     time::Millis,
@@ -44,8 +45,8 @@ pub struct Previous {
     pub task: TaskId,
     /// How its own run ended.
     pub state: State,
-    /// Whether its tree faulted, for a task that follows the end of a tree.
-    pub tree_faulted: Option<bool>,
+    /// How its tree ended, for a task that follows the end of a tree.
+    pub tree: Option<TreeOutcome>,
     /// Its result, if that was asked for: inside, or only how large it was when its bytes were gone.
     pub result: Option<TaskResult>,
     /// Its last error, if its result was asked for.
@@ -103,10 +104,14 @@ impl FollowStart {
     }
 }
 
-/// Returns the follow-ups of an end, with their places.
-pub fn due<T>(then: &[FollowUp<T>], end: End) -> impl Iterator<Item = (usize, &FollowUp<T>)> {
+/// Returns the follow-ups of an end of a task whose own run ended as `run`, with their places.
+pub fn due<T>(
+    then: &[FollowUp<T>],
+    end: End,
+    run: State,
+) -> impl Iterator<Item = (usize, &FollowUp<T>)> {
     let then = then.iter().enumerate();
-    then.filter(move |(_, follow)| follow.when.has(end))
+    then.filter(move |(_, follow)| follow.when.has(end, run))
 }
 
 #[cfg(test)]

@@ -11,11 +11,11 @@ use super::{
     chain::{FollowUp, Previous},
     holder::Holder,
     ids::TaskId,
-    kin::Kin,
+    kin::{Kin, TreeOutcome},
     look_step::LookStep,
     preference::mix,
     result::TaskResult,
-    row::TaskRow,
+    row::{State, TaskRow},
     target::Target,
     task::{Body, Content, Spec},
 };
@@ -53,6 +53,15 @@ pub fn parent_of(row: &TaskRow) -> Option<TaskId> {
     spec.parent().or_else(|| spec.is_parent().then_some(row.id))
 }
 
+/// Tells whether an end is what its task was made for: no follow-up of it undoes anything.
+#[must_use]
+pub const fn is_success(end: End) -> bool {
+    match end {
+        End::Run(state, _) => matches!(state, State::Succeeded),
+        End::Tree(tree) => matches!(tree.outcome, TreeOutcome::Completed),
+    }
+}
+
 /// Returns the task of a follow-up of an end. `result` is that of the task before it, if it was asked for.
 #[must_use]
 pub fn follow_up(
@@ -69,6 +78,7 @@ pub fn follow_up(
     spec.kin = parent.map(|parent| {
         Box::new(Kin {
             parent: Some(parent),
+            undoes: row.detail.spec.undoes() || !is_success(end),
             ..Kin::default()
         })
     });
@@ -76,9 +86,9 @@ pub fn follow_up(
     let mut previous = Previous {
         task: row.id,
         state: row.state,
-        tree_faulted: match end {
+        tree: match end {
             End::Run(..) => None,
-            End::Tree(tree) => Some(tree.faulted),
+            End::Tree(tree) => Some(tree.outcome),
         },
         result,
         error,
@@ -125,7 +135,6 @@ mod tests {
         http_call::{HttpCall, Method},
         kin::TreeEnd,
         notify::EndStates,
-        row::State,
         time::Millis,
     };
 
@@ -168,7 +177,7 @@ mod tests {
         assert!(!first.id.is_internal());
         assert_eq!(first.spec.create_time, end.at());
         let tree = End::Tree(TreeEnd {
-            faulted: true,
+            outcome: TreeOutcome::Faulted,
             at: end.at(),
         });
         let ids = [
@@ -238,6 +247,19 @@ mod tests {
             let made = follow_up(row, end(row), (0, &follow), None);
             made.spec.parent()
         };
+        let undoes = |row: &TaskRow| {
+            let made = follow_up(row, end(row), (0, &follow), None);
+            made.spec.undoes()
+        };
+        assert!(!undoes(&child) && !undoes(&root));
+        let mut failed = child.clone();
+        failed.state = State::Dead;
+        assert!(undoes(&failed), "it follows what is no success");
+        let kin = Kin {
+            undoes: true,
+            ..*child.detail.spec.kin.as_deref().unwrap()
+        };
+        assert!(undoes(&row(Some(kin))), "it follows what undoes");
         assert_eq!(below(&child), Some(parent));
         assert_eq!(below(&root), Some(root.id));
     }

@@ -3,7 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    history::Answered, holder::Holder, kin::Again, result::TaskResult, row::State, time::Millis,
+    history::Answered,
+    holder::Holder,
+    kin::{Again, TreeOutcome},
+    result::TaskResult,
+    row::State,
+    time::Millis,
 };
 
 /// How an attempt ended.
@@ -126,8 +131,8 @@ pub enum Event {
     },
     /// All tasks below it have ended, as well as its own run.
     TreeEnded {
-        /// One of them failed.
-        faulted: bool,
+        /// How.
+        outcome: TreeOutcome,
         /// The round that has ended.
         round: u32,
     },

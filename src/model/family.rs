@@ -23,6 +23,12 @@
 //! which needs the parent's own row above first, and so on up to the root. The rows of the parents follow, from the root down.
 //! Only then does the child begin its round. So nothing runs below a parent whose row says that its tree has ended. A child whose
 //! row is open for a round that it has not begun is what a call leaves that died: the check of its parent lets it begin.
+//!
+//! A tree may be cancelled as a whole. Its record says so first, by one conditional write, in whatever state it is, and each
+//! later write leaves that as it is. Adds that find it there are refused, and the end that a check was about to write is refused
+//! by the store. Behind the write, checks cancel the children that their rows name, and write the same into the records of those
+//! that are parents. A child whose add came before is named by its row. Children that undo something are passed over
+//! ([`Kin::undoes`]): the tree ends behind them.
 
 use std::time::Duration;
 
@@ -33,7 +39,7 @@ use super::{
     time::Millis,
 };
 
-pub use super::kin::{Again, Kin, Rounds, TreeEnd};
+pub use super::kin::{Again, Kin, Rounds, TreeEnd, TreeOutcome};
 
 /// The write time of a row by an add to a tree that was never opened again, in microseconds: every end is later.
 pub const ADDED_WRITTEN: i64 = 1;
@@ -120,6 +126,8 @@ pub enum Tree {
     Completed,
     /// The tree has ended, and its own run or a child failed.
     Faulted,
+    /// The tree has ended, and was cancelled before.
+    Cancelled,
 }
 
 impl Tree {
@@ -131,21 +139,59 @@ impl Tree {
             Self::Closing => 2,
             Self::Completed => 3,
             Self::Faulted => 4,
+            Self::Cancelled => 5,
         }
     }
 
     /// Reads a stored number.
     #[must_use]
     pub fn from_number(number: i32) -> Option<Self> {
-        let all = [Self::Open, Self::Closing, Self::Completed, Self::Faulted];
+        let all = [
+            Self::Open,
+            Self::Closing,
+            Self::Completed,
+            Self::Faulted,
+            Self::Cancelled,
+        ];
         all.into_iter().find(|tree| tree.number() == number)
     }
 
     /// Tells whether the tree has ended.
     #[must_use]
     pub const fn has_ended(self) -> bool {
-        matches!(self, Self::Completed | Self::Faulted)
+        self.outcome().is_some()
     }
+
+    /// Returns how the tree has ended; none while it goes on.
+    #[must_use]
+    pub const fn outcome(self) -> Option<TreeOutcome> {
+        match self {
+            Self::Open | Self::Closing => None,
+            Self::Completed => Some(TreeOutcome::Completed),
+            Self::Faulted => Some(TreeOutcome::Faulted),
+            Self::Cancelled => Some(TreeOutcome::Cancelled),
+        }
+    }
+}
+
+/// The record of a parent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Family {
+    /// The state of its tree.
+    pub tree: Tree,
+    /// How often the tree was opened again after its end.
+    pub round: u32,
+    /// When the tree was cancelled as a whole; none when it was not. Once written it stays.
+    pub cancelled: Option<Millis>,
+}
+
+impl Family {
+    /// The meaning of a record that is not there.
+    pub const NEW: Self = Self {
+        tree: Tree::Open,
+        round: 0,
+        cancelled: None,
+    };
 }
 
 /// The next step of an add whose row is durable.
@@ -165,7 +211,36 @@ pub const fn add(tree: Tree) -> Add {
     match tree {
         Tree::Open => Add::Enter,
         Tree::Closing => Add::Reopen,
-        Tree::Completed | Tree::Faulted => Add::Over,
+        Tree::Completed | Tree::Faulted | Tree::Cancelled => Add::Over,
+    }
+}
+
+/// Tells whether the record of a parent lets a child in that comes now: a tree that is cancelled takes only what undoes
+/// something. The record was read before the row of the child is written.
+#[must_use]
+pub const fn takes(is_cancelled: bool, undoes: bool) -> bool {
+    !is_cancelled || undoes
+}
+
+/// The next step of a cancel of a tree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Cancel {
+    /// Write into the record that the tree is cancelled.
+    Write,
+    /// It was cancelled before.
+    Before,
+    /// The tree has ended otherwise.
+    Late,
+}
+
+/// Decides about a cancel of a tree by its record, which was read serially.
+#[must_use]
+pub const fn cancel(tree: Tree, is_cancelled: bool) -> Cancel {
+    match tree {
+        Tree::Cancelled => Cancel::Before,
+        Tree::Completed | Tree::Faulted => Cancel::Late,
+        Tree::Open | Tree::Closing if is_cancelled => Cancel::Before,
+        Tree::Open | Tree::Closing => Cancel::Write,
     }
 }
 
@@ -186,7 +261,7 @@ pub enum Check {
 #[must_use]
 pub const fn check(tree: Tree, run_ended: bool) -> Check {
     match tree {
-        Tree::Completed | Tree::Faulted => Check::EndSteps,
+        Tree::Completed | Tree::Faulted | Tree::Cancelled => Check::EndSteps,
         _ if !run_ended => Check::Stop,
         Tree::Open => Check::Sweep,
         // The check that wrote it may be dead: any check takes it over.
@@ -194,10 +269,13 @@ pub const fn check(tree: Tree, run_ended: bool) -> Check {
     }
 }
 
-/// Returns how a tree ends whose own run ended so, and of whose children one faulted or none.
+/// Returns how a tree ends whose own run ended so, and of whose children one faulted or none; `is_cancelled` says that its record
+/// was marked so.
 #[must_use]
-pub const fn end(run: State, child_faulted: bool) -> Tree {
-    if child_faulted || faults(run) {
+pub const fn end(run: State, child_faulted: bool, is_cancelled: bool) -> Tree {
+    if is_cancelled {
+        Tree::Cancelled
+    } else if child_faulted || faults(run) {
         Tree::Faulted
     } else {
         Tree::Completed
@@ -220,8 +298,8 @@ pub const fn faults(state: State) -> bool {
 pub struct Outcome {
     /// How its own run ended.
     pub state: State,
-    /// Its run, or a task below it, failed.
-    pub faulted: bool,
+    /// How it ended with all below it. A task that has no tree is completed or faulted.
+    pub tree: TreeOutcome,
     /// When it ended.
     pub at: Millis,
 }
@@ -230,11 +308,22 @@ impl Outcome {
     /// Returns the end of a task that has ended with all of its tree; none for one that has not.
     #[must_use]
     pub fn of(row: &TaskRow) -> Option<Self> {
+        let own = if faults(row.state) {
+            TreeOutcome::Faulted
+        } else {
+            TreeOutcome::Completed
+        };
         Some(Self {
             state: row.state,
-            faulted: faults(row.state) || row.detail.tree.is_some_and(|tree| tree.faulted),
+            tree: row.detail.tree.map_or(own, |tree| tree.outcome),
             at: row.ended_at()?,
         })
+    }
+
+    /// Tells whether it faults the tree above. A part that was cancelled does not, whatever failed in it.
+    #[must_use]
+    pub fn faults(&self) -> bool {
+        self.tree == TreeOutcome::Faulted
     }
 }
 
@@ -279,6 +368,11 @@ pub enum Refusal {
         "the tree of {0} has ended; register the task without `parent`, or under a task that goes on"
     )]
     Ended(TaskId),
+    /// The tree of the parent was cancelled.
+    #[error(
+        "the tree of {0} was cancelled, and takes no more tasks; register the task without `parent`, or under a task that goes on"
+    )]
+    Cancelled(TaskId),
     /// The row of the child has no room for it.
     #[error(
         "all fields of a child but its payload have {0} bytes as encoded; at most 3500 are allowed; make its headers shorter"
@@ -287,190 +381,5 @@ pub enum Refusal {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use uuid::Uuid;
-
-    use super::*;
-    use crate::model::{
-        fixtures,
-        state::{self, Detail, Event, Refusal},
-        task::Spec,
-    };
-
-    fn row(state: State, is_parent: bool, tree: Option<TreeEnd>) -> TaskRow {
-        let kin = Kin {
-            is_parent,
-            ..Kin::default()
-        };
-        let spec = Spec {
-            kin: Some(Box::new(kin)),
-            ..fixtures::spec()
-        };
-        let row = fixtures::row(state, &Arc::new(spec));
-        let detail = Detail {
-            tree,
-            end_time: state.is_terminal().then_some(Millis(5)),
-            ..row.detail
-        };
-        TaskRow { detail, ..row }
-    }
-
-    #[test]
-    fn an_add_enters_an_open_tree_opens_a_closing_one_and_is_late_for_another() {
-        assert_eq!(add(Tree::Open), Add::Enter);
-        assert_eq!(add(Tree::Closing), Add::Reopen);
-        for tree in [Tree::Completed, Tree::Faulted] {
-            assert_eq!(add(tree), Add::Over);
-        }
-    }
-
-    #[test]
-    fn a_check_waits_for_the_own_run_and_takes_over_what_is_closing() {
-        for tree in [Tree::Open, Tree::Closing] {
-            assert_eq!(check(tree, false), Check::Stop);
-        }
-        assert_eq!(check(Tree::Open, true), Check::Sweep);
-        assert_eq!(check(Tree::Closing, true), Check::Read);
-        for tree in [Tree::Completed, Tree::Faulted] {
-            assert_eq!(check(tree, true), Check::EndSteps);
-        }
-    }
-
-    #[test]
-    fn a_tree_faults_by_its_own_run_or_by_a_child() {
-        for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
-            let bad = matches!(state, State::Failed | State::Dead | State::Expired);
-            let expected = if bad { Tree::Faulted } else { Tree::Completed };
-            assert_eq!(end(state, false), expected, "{state:?}");
-            assert_eq!(end(state, true), Tree::Faulted, "{state:?}");
-        }
-    }
-
-    #[test]
-    fn a_parent_has_an_outcome_once_its_tree_has_ended() {
-        let at = |at| TreeEnd {
-            faulted: true,
-            at: Millis(at),
-        };
-        let outcome = |state, faulted, at| {
-            Some(Outcome {
-                state,
-                faulted,
-                at: Millis(at),
-            })
-        };
-        assert_eq!(Outcome::of(&row(State::Claimed, false, None)), None);
-        let own = Outcome::of(&row(State::Dead, false, None));
-        assert_eq!(own, outcome(State::Dead, true, 5));
-        assert_eq!(Outcome::of(&row(State::Succeeded, true, None)), None);
-        let whole = Outcome::of(&row(State::Succeeded, true, Some(at(9))));
-        assert_eq!(whole, outcome(State::Succeeded, true, 9));
-    }
-
-    #[test]
-    fn a_child_that_waits_is_let_go_or_ends_and_nothing_else() {
-        let kin = Kin {
-            parent: Some(fixtures::id()),
-            after_parent: true,
-            ..Kin::default()
-        };
-        let spec = Arc::new(Spec {
-            kin: Some(Box::new(kin)),
-            ..fixtures::spec()
-        });
-        let (id, now) = (fixtures::id(), Millis(fixtures::START.0 + 9));
-        let next = |row: Option<&TaskRow>, event| {
-            state::next(id, row, &spec, event, now, Uuid::from_u128(1))
-        };
-        let waits = next(None, Event::Await).unwrap().row;
-        assert!(waits.waits_for_parent() && !waits.state.is_terminal());
-        assert_eq!(next(Some(&waits), Event::Await), Err(Refusal::Stale));
-        // The row may not be there yet.
-        for before in [None, Some(&waits)] {
-            let start = Millis(now.0 + 70);
-            let gone = next(before, Event::Release { start }).unwrap().row;
-            assert_eq!((gone.state, gone.generation), (State::New, 1));
-            assert_eq!((gone.next, gone.detail.start), (start, start));
-            assert!(!gone.waits_for_parent());
-            for late in [Event::Release { start }, Event::ParentFailed, Event::Await] {
-                assert_eq!(next(Some(&gone), late), Err(Refusal::Stale));
-            }
-            let left = next(before, Event::ParentFailed).unwrap().row;
-            assert_eq!(left.state, State::Cancelled);
-            assert_eq!(left.detail.error.as_deref(), Some(state::PARENT_FAILED));
-            let ended = Err(Refusal::Ended {
-                state: State::Cancelled,
-            });
-            assert_eq!(next(Some(&left), Event::Release { start }), ended);
-        }
-        assert_eq!(
-            next(Some(&waits), Event::Cancel).unwrap().row.state,
-            State::Cancelled
-        );
-        let claim = Event::Claim {
-            generation: 0,
-            expected_attempt: 0,
-            worker: "w".to_owned(),
-            heartbeat: None,
-            published: None,
-        };
-        for event in [claim, Event::Expire, Event::Kept] {
-            assert_eq!(next(Some(&waits), event), Err(Refusal::Stale));
-        }
-        let start = now;
-        let moved = next(Some(&waits), Event::Reschedule { start });
-        assert_eq!(moved, Err(Refusal::Running));
-    }
-
-    #[test]
-    fn numbers_are_read_back() {
-        for number in 1..=4 {
-            let tree = Tree::from_number(number).unwrap();
-            assert_eq!((tree.number(), tree.has_ended()), (number, number > 2));
-        }
-        assert_eq!(Tree::from_number(0), None);
-    }
-
-    #[test]
-    fn each_round_of_a_row_wins_over_those_before() {
-        let stamp = 1_800_000_000_000_000;
-        let mut before = 0;
-        for round in [0, 1, 2, u32::MAX - 1, u32::MAX] {
-            let opened = opened_written(round, false);
-            assert!(opened > before && opened <= opened_written(round, true));
-            let ended = ended_written(round);
-            assert!(ended > opened_written(round, true));
-            before = let_go_written(round, stamp);
-            assert!(before > ended);
-        }
-    }
-
-    #[test]
-    fn each_round_of_a_tree_adds_behind_the_refusals_before_and_before_all_ends() {
-        let mut before = 0;
-        for round in [0, 1, 2, u32::MAX - 1, u32::MAX] {
-            let (added, refused) = (added_written(round), refused_written(round));
-            assert!(before < added && added < refused && refused < ended_written(0));
-            before = refused;
-        }
-    }
-
-    /// Stored places never change: a repetition by a later version must find the same rows and ids.
-    #[test]
-    fn places_of_children_are_fixed() {
-        let id = fixtures::id();
-        assert!(bucket(id) < BUCKETS);
-        let seeds = [
-            seed(id, &[]),
-            seed(id, &[0]),
-            seed(id, &[1]),
-            seed(id, &[0, 0]),
-        ];
-        for (place, one) in seeds.iter().enumerate() {
-            assert!(!seeds[place + 1..].contains(one), "{place}");
-        }
-        assert_eq!(seed(id, &[3, 1]), seed(id, &[3, 1]));
-    }
-}
+#[path = "family_tests.rs"]
+mod tests;

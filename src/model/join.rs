@@ -18,6 +18,7 @@ use std::time::Duration;
 use super::{
     family::Outcome,
     ids::TaskId,
+    kin::TreeOutcome,
     state::{State, TERMINAL_TTL_MIN},
     task::Spec,
     time::Millis,
@@ -86,10 +87,10 @@ impl Verdict {
         match self {
             Self::Waits | Self::Goes(_) => None,
             Self::Failed(id, outcome) => {
-                let how = if outcome.state == State::Succeeded {
-                    "its tree is faulted"
-                } else {
-                    name(outcome.state)
+                let how = match (outcome.state, outcome.tree) {
+                    (State::Succeeded, TreeOutcome::Cancelled) => "its tree was cancelled",
+                    (State::Succeeded, _) => "its tree is faulted",
+                    (state, _) => name(state),
                 };
                 Some((false, format!("{DEPENDENCY_FAILED}: {id}: {how}")))
             }
@@ -135,7 +136,7 @@ pub fn reason(error: &str) -> Option<&'static str> {
 /// Tells whether a dependency that ended so has succeeded, with all of its tree.
 #[must_use]
 pub fn has_succeeded(outcome: &Outcome) -> bool {
-    outcome.state == State::Succeeded && !outcome.faulted
+    outcome.state == State::Succeeded && outcome.tree == TreeOutcome::Completed
 }
 
 /// Decides about a waiter by what was seen of all that it waits for.

@@ -31,10 +31,10 @@ fn after(condition: Condition, tasks: u32) -> After {
     }
 }
 
-fn ended(state: State, faulted: bool, at: i64) -> Seen {
+fn ended(state: State, tree: TreeOutcome, at: i64) -> Seen {
     Seen::Ended(Outcome {
         state,
-        faulted,
+        tree,
         at: Millis(at),
     })
 }
@@ -49,8 +49,8 @@ fn waiter(after: After) -> Spec {
 #[test]
 fn a_waiter_goes_when_all_have_ended_as_it_wants() {
     let (good, bad) = (
-        ended(State::Succeeded, false, 5),
-        ended(State::Dead, true, 9),
+        ended(State::Succeeded, TreeOutcome::Completed, 5),
+        ended(State::Dead, TreeOutcome::Faulted, 9),
     );
     let all = |condition, seen: &[Seen]| {
         let seen: Vec<(TaskId, Seen)> = (0..).map(id).zip(seen.iter().copied()).collect();
@@ -70,7 +70,7 @@ fn a_waiter_goes_when_all_have_ended_as_it_wants() {
     assert_eq!(all(Condition::AllEnded, &[Seen::Open, bad]), Verdict::Waits);
     let failed = all(Condition::AllSucceeded, &[Seen::Open, bad]);
     assert!(matches!(failed, Verdict::Failed(one, _) if one == id(1)));
-    let faulted = ended(State::Succeeded, true, 7);
+    let faulted = ended(State::Succeeded, TreeOutcome::Faulted, 7);
     let failed = all(Condition::AllSucceeded, &[faulted, Seen::Open]);
     assert!(failed.end().unwrap().1.contains("its tree is faulted"));
     let missing = Verdict::Missing(id(0));
@@ -88,7 +88,7 @@ fn a_deadline_ends_a_wait() {
         later: true,
         ..after(Condition::AllEnded, 2)
     };
-    let good = ended(State::Succeeded, false, 5);
+    let good = ended(State::Succeeded, TreeOutcome::Completed, 5);
     let decide = |one, other, now| decide(&after, &[(id(0), one), (id(1), other)], now);
     let before = Millis(NOW.0 - 1);
     assert_eq!(decide(Seen::Open, Seen::Unknown, before), Verdict::Waits);
@@ -160,6 +160,7 @@ fn a_child_waits_for_nothing_that_could_wait_for_its_tree() {
             parent,
             is_parent,
             after_parent,
+            undoes: false,
         };
         Some(Box::new(kin))
     };
@@ -218,7 +219,7 @@ fn a_wait_whose_rows_are_gone_ends_at_its_deadline() {
         deadline: Some(NOW),
         ..after(Condition::AllEnded, 2)
     };
-    let good = (id(0), ended(State::Succeeded, false, 5));
+    let good = (id(0), ended(State::Succeeded, TreeOutcome::Completed, 5));
     let before = Millis(NOW.0 - 1);
     for seen in [&[][..], &[good]] {
         assert_eq!(decide(&after, seen, before), Verdict::Waits);
@@ -233,22 +234,23 @@ fn a_wait_whose_rows_are_gone_ends_at_its_deadline() {
 
 #[test]
 fn ends_that_a_waiter_wants_are_passed_over() {
-    let outcome = |state, faulted| Outcome {
+    let outcome = |state, tree| Outcome {
         state,
-        faulted,
+        tree,
         at: Millis(5),
     };
     let (wants, any) = (
         after(Condition::AllSucceeded, 2),
         after(Condition::AllEnded, 2),
     );
-    for (state, faulted, is_good) in [
-        (State::Succeeded, false, true),
-        (State::Succeeded, true, false),
-        (State::Dead, true, false),
-        (State::Cancelled, false, false),
+    for (state, tree, is_good) in [
+        (State::Succeeded, TreeOutcome::Completed, true),
+        (State::Succeeded, TreeOutcome::Faulted, false),
+        (State::Succeeded, TreeOutcome::Cancelled, false),
+        (State::Dead, TreeOutcome::Faulted, false),
+        (State::Cancelled, TreeOutcome::Completed, false),
     ] {
-        let outcome = outcome(state, faulted);
+        let outcome = outcome(state, tree);
         assert_eq!(passes(&wants, &outcome), is_good, "{outcome:?}");
         assert!(passes(&any, &outcome));
     }

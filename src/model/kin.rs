@@ -14,6 +14,8 @@ pub struct Kin {
     pub is_parent: bool,
     /// It starts when the own run of its parent has succeeded, and not before.
     pub after_parent: bool,
+    /// It follows an end that was no success, or a task that does: a cancel of its tree passes over it. The service sets it.
+    pub undoes: bool,
 }
 
 /// How often a task of a tree began again.
@@ -43,11 +45,53 @@ pub enum Again {
     Nothing,
 }
 
+/// How a tree has ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum TreeOutcome {
+    /// Nothing of it failed.
+    Completed,
+    /// Its own run or a child failed.
+    Faulted,
+    /// It was cancelled as a whole before its end, whatever became of its tasks.
+    Cancelled,
+}
+
+impl TreeOutcome {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::Completed, Self::Faulted, Self::Cancelled];
+
+    /// Returns the number that stores keep.
+    #[must_use]
+    pub const fn number(self) -> i32 {
+        match self {
+            Self::Completed => 0,
+            Self::Faulted => 1,
+            Self::Cancelled => 2,
+        }
+    }
+
+    /// Reads a stored number.
+    #[must_use]
+    pub fn from_number(number: i32) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.number() == number)
+    }
+
+    /// Returns the name that people read.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Completed => "completed",
+            Self::Faulted => "faulted",
+            Self::Cancelled => "cancelled",
+        }
+    }
+}
+
 /// The end of a tree, as the row of its parent has it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TreeEnd {
-    /// Its own run or a child failed.
-    pub faulted: bool,
+    /// How it ended.
+    pub outcome: TreeOutcome,
     /// When the row was written.
     pub at: Millis,
 }

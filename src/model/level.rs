@@ -3,7 +3,7 @@
 //! An older node that changes a task writes back what it knows of it and forgets the rest. So a task that needs a level is
 //! taken only once every node of the cluster has it.
 
-use super::task::Spec;
+use super::{action::When, notify::TreeStates, task::Spec};
 
 /// A level of the program. Each is a number that never changes its meaning; a program knows all up to its own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -19,6 +19,8 @@ impl Level {
     pub const NAMED_ROWS: Self = Self(2);
     /// Knows the rounds of trees, so that their failed parts may run again. The same version brought both.
     pub const ROUNDS: Self = Self(2);
+    /// Knows that a tree was cancelled. The same version brought it.
+    pub const CANCELLED_TREES: Self = Self(2);
     /// The level of this program.
     pub const OWN: Self = Self::ROUNDS;
 
@@ -41,7 +43,10 @@ pub fn needed(spec: &Spec) -> (Level, &'static str) {
     let of_tree = spec
         .notify
         .as_ref()
-        .is_some_and(|notify| !notify.tree.is_empty());
+        .is_some_and(|notify| notify.tree.completed || notify.tree.faulted);
+    if let Some(field) = of_cancelled_tree(spec) {
+        return (Level::CANCELLED_TREES, field);
+    }
     if spec.key.is_some() && (spec.is_parent() || spec.after.is_some()) {
         (Level::NAMED_ROWS, "key")
     } else if spec.is_after_parent() {
@@ -57,16 +62,36 @@ pub fn needed(spec: &Spec) -> (Level, &'static str) {
     }
 }
 
+/// Returns the field of a task that names the end of a tree that was cancelled.
+fn of_cancelled_tree(spec: &Spec) -> Option<&'static str> {
+    let is_named = |when| {
+        matches!(
+            when,
+            When::Tree(TreeStates {
+                cancelled: true,
+                ..
+            })
+        )
+    };
+    let actions = spec.actions.iter().flat_map(|actions| &actions.at_ends);
+    if spec.then.iter().any(|follow| is_named(follow.when)) {
+        Some("then")
+    } else if actions.into_iter().any(|action| is_named(action.when)) {
+        Some("actions")
+    } else {
+        None
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{
-        action::When,
         after::{After, Condition},
         chain::{FollowStart, FollowUp},
         fixtures::spec,
         kin::Kin,
-        notify::{Destination, EndStates, Notify, TreeStates},
+        notify::{Destination, EndStates, Notify},
     };
 
     #[test]
@@ -113,6 +138,13 @@ mod tests {
             ..TreeStates::NONE
         };
         assert_eq!(needed(&told(faulted)), (Level::CHAINS, "notify"));
+        let cancelled = When::Tree(TreeStates {
+            cancelled: true,
+            ..TreeStates::NONE
+        });
+        let mut undone = chained;
+        undone.then[0].when = cancelled;
+        assert_eq!(needed(&undone), (Level::CANCELLED_TREES, "then"));
         let child = Spec {
             kin: Some(Box::new(Kin {
                 after_parent: true,

@@ -84,7 +84,7 @@ impl Notice {
 fn is_wanted(notify: &Notify, end: End) -> bool {
     match end {
         End::Run(state, _) => notify.states.is_some_and(|states| states.has(state)),
-        End::Tree(tree) => notify.tree.has(tree.faulted),
+        End::Tree(tree) => notify.tree.has(tree.outcome),
     }
 }
 
@@ -96,7 +96,7 @@ mod tests {
     use crate::model::{
         action_task::{end_of_run, end_of_tree},
         fixtures,
-        kin::TreeEnd,
+        kin::{TreeEnd, TreeOutcome},
         notify::{EndStates, TreeStates},
         row::State,
         task::Spec,
@@ -158,10 +158,10 @@ mod tests {
             let mut row = noticed(State::Dead, Some(notify));
             assert_eq!(of_run(&row).is_some(), states.is_some());
             assert_eq!(end_of_tree(&row), None);
-            for faulted in [false, true] {
-                row.detail.tree = Some(TreeEnd { faulted, at: END });
+            for outcome in TreeOutcome::ALL {
+                row.detail.tree = Some(TreeEnd { outcome, at: END });
                 let told = Notice::of(&row, end_of_tree(&row).unwrap());
-                assert_eq!(told.is_some(), faulted);
+                assert_eq!(told.is_some(), outcome == TreeOutcome::Faulted);
                 // Both ends may be in one millisecond.
                 let ids = [
                     told.map(|told| told.id()),
@@ -212,7 +212,7 @@ mod tests {
             "0000000f-4df8-8001-bfff-f5b00913e6f9"
         );
         let tree = TreeEnd {
-            faulted: true,
+            outcome: TreeOutcome::Faulted,
             at: END,
         };
         let notice = Notice {

@@ -1,6 +1,6 @@
 //! The wish to be told says for a task or a callback where somebody is told of an end, and of which ends.
 
-use super::{http_call::HttpCall, task_state::State};
+use super::{http_call::HttpCall, kin::TreeOutcome, task_state::State};
 
 /// Where, and for which ends, somebody is told; it names at least one end.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,6 +32,8 @@ pub struct TreeStates {
     pub completed: bool,
     /// Something of it failed.
     pub faulted: bool,
+    /// It was cancelled as a whole.
+    pub cancelled: bool,
 }
 
 /// A set of terminal states, at least one.
@@ -66,21 +68,22 @@ impl TreeStates {
     pub const NONE: Self = Self {
         completed: false,
         faulted: false,
+        cancelled: false,
     };
 
     /// Tells whether no end is one of them.
     #[must_use]
     pub const fn is_empty(self) -> bool {
-        !self.completed && !self.faulted
+        !self.completed && !self.faulted && !self.cancelled
     }
 
-    /// Tells whether the end of a tree is one of them: of a tree of which something failed, or of another one.
+    /// Tells whether an end of a tree is one of them.
     #[must_use]
-    pub const fn has(self, faulted: bool) -> bool {
-        if faulted {
-            self.faulted
-        } else {
-            self.completed
+    pub const fn has(self, outcome: TreeOutcome) -> bool {
+        match outcome {
+            TreeOutcome::Completed => self.completed,
+            TreeOutcome::Faulted => self.faulted,
+            TreeOutcome::Cancelled => self.cancelled,
         }
     }
 }
@@ -136,11 +139,16 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_ends_in_one_of_two_ways() {
-        for (completed, faulted) in [(false, false), (false, true), (true, false), (true, true)] {
-            let states = TreeStates { completed, faulted };
-            assert_eq!((states.has(false), states.has(true)), (completed, faulted));
-            assert_eq!(states.is_empty(), !completed && !faulted);
+    fn a_tree_ends_in_one_of_three_ways() {
+        for bits in 0..8 {
+            let states = TreeStates {
+                completed: bits & 1 != 0,
+                faulted: bits & 2 != 0,
+                cancelled: bits & 4 != 0,
+            };
+            let has = TreeOutcome::ALL.map(|outcome| states.has(outcome));
+            assert_eq!(has, [states.completed, states.faulted, states.cancelled]);
+            assert_eq!(states.is_empty(), bits == 0);
         }
     }
 }

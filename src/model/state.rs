@@ -91,8 +91,8 @@ pub fn next(
             heartbeat,
             now,
         )?,
-        Event::TreeEnded { faulted, round } if state.is_terminal() => {
-            again::tree_ended(base, faulted, round, now)?
+        Event::TreeEnded { outcome, round } if state.is_terminal() => {
+            again::tree_ended(base, outcome, round, now)?
         }
         Event::Again { round, what } => again::again(base, round, what)?,
         event => moved(base, event, now)?,

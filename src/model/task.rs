@@ -182,6 +182,12 @@ impl Spec {
         self.kin.as_ref().is_some_and(|kin| kin.after_parent)
     }
 
+    /// Tells whether a cancel of the tree of the task passes over it.
+    #[must_use]
+    pub fn undoes(&self) -> bool {
+        self.kin.as_ref().is_some_and(|kin| kin.undoes)
+    }
+
     /// Tells whether the task waits for something when it is registered: for the run of its parent, or for other tasks.
     #[must_use]
     pub fn awaits(&self) -> bool {

@@ -238,7 +238,7 @@ impl Scale {
             let Previous {
                 task: _,
                 state: _,
-                tree_faulted: _,
+                tree: _,
                 result,
                 error,
             } = previous;

@@ -113,7 +113,7 @@ fn content() -> (usize, Content) {
     let previous = Previous {
         task: fixtures::id(),
         state: State::Succeeded,
-        tree_faulted: None,
+        tree: None,
         result: Some(result(limits::RESULT_INLINE_BYTES_MAX)),
         error: Some(text(error)),
     };

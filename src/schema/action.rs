@@ -8,7 +8,7 @@ use super::{Malformed, http_call, v1};
 use crate::model::{
     action::{Action, Actions, Check, CheckTime, Deed, When},
     email::Email,
-    notify::EndStates,
+    notify::{EndStates, TreeStates},
     row::State,
     time::{Millis, whole_millis},
 };
@@ -56,28 +56,46 @@ pub(super) fn from_messages(
 }
 
 fn action_to(Action { when, deed }: &Action) -> v1::Action {
-    let (states, completed, faulted) = match *when {
-        When::Run(states) => (states_to(states), false, false),
-        When::Tree { completed, faulted } => (Vec::new(), completed, faulted),
-    };
+    let (states, tree) = when_to(*when);
     v1::Action {
         states,
-        completed,
-        faulted,
+        completed: tree.completed,
+        faulted: tree.faulted,
+        cancelled: tree.cancelled,
         deed: Some(deed_to(deed)),
     }
 }
 
 fn action_from(message: v1::Action) -> Result<Action, Malformed> {
-    let (completed, faulted) = (message.completed, message.faulted);
-    let when = if message.states.is_empty() && (completed || faulted) {
-        When::Tree { completed, faulted }
-    } else {
-        When::Run(states_from(&message.states, "actions.states")?)
+    let tree = TreeStates {
+        completed: message.completed,
+        faulted: message.faulted,
+        cancelled: message.cancelled,
     };
     Ok(Action {
-        when,
+        when: when_from(&message.states, tree, "actions.states")?,
         deed: deed_from(message.deed.ok_or(Malformed::Missing("actions.deed"))?)?,
+    })
+}
+
+/// Converts ends of a task: those of its own run, else those of its tree.
+pub(super) fn when_to(when: When) -> (Vec<i32>, TreeStates) {
+    match when {
+        When::Run(states) => (states_to(states), TreeStates::NONE),
+        When::Tree(tree) => (Vec::new(), tree),
+    }
+}
+
+/// Reads ends of a task.
+pub(super) fn when_from(
+    states: &[i32],
+    tree: TreeStates,
+    field: &'static str,
+) -> Result<When, Malformed> {
+    Ok(if states.is_empty() && !tree.is_empty() {
+        When::Tree(tree)
+    } else {
+        When::Run(states_from(states, field)?)
     })
 }
 
@@ -179,10 +197,11 @@ mod tests {
             when,
             deed: deed.clone(),
         };
-        let faulted = When::Tree {
-            completed: false,
+        let faulted = When::Tree(TreeStates {
             faulted: true,
-        };
+            cancelled: true,
+            ..TreeStates::NONE
+        });
         let check = |at| Check {
             at,
             states: dead,

@@ -7,13 +7,15 @@ use uuid::Uuid;
 
 use super::{
     Malformed,
-    action::{states_from, states_to},
+    action::{when_from, when_to},
+    kin::outcome_from,
     v1,
 };
 use crate::model::{
-    action::When,
     chain::{FollowStart, FollowUp, Previous},
     ids::TaskId,
+    kin::TreeOutcome,
+    notify::TreeStates,
     result::{Place, TaskResult},
     row::State,
     time::{Millis, whole_millis},
@@ -21,10 +23,7 @@ use crate::model::{
 
 /// Converts a follow-up whose task was converted before.
 pub(super) fn follow_to<T>(follow: &FollowUp<T>, task: v1::TaskSpec) -> v1::FollowUp {
-    let (states, completed, faulted) = match follow.when {
-        When::Run(states) => (states_to(states), false, false),
-        When::Tree { completed, faulted } => (Vec::new(), completed, faulted),
-    };
+    let (states, tree) = when_to(follow.when);
     let start = match follow.start {
         FollowStart::After(wait) => {
             v1::follow_up::Start::AfterMs(whole_millis(wait).unsigned_abs())
@@ -33,8 +32,9 @@ pub(super) fn follow_to<T>(follow: &FollowUp<T>, task: v1::TaskSpec) -> v1::Foll
     };
     v1::FollowUp {
         states,
-        completed,
-        faulted,
+        completed: tree.completed,
+        faulted: tree.faulted,
+        cancelled: tree.cancelled,
         start: Some(start),
         with_result: follow.with_result,
         in_tree: follow.in_tree,
@@ -48,12 +48,12 @@ pub(super) fn follow_to<T>(follow: &FollowUp<T>, task: v1::TaskSpec) -> v1::Foll
 /// # Errors
 /// [`Malformed`] when a field that must be there is missing or out of range.
 pub(super) fn follow_from<T>(message: &v1::FollowUp, task: T) -> Result<FollowUp<T>, Malformed> {
-    let (completed, faulted) = (message.completed, message.faulted);
-    let when = if message.states.is_empty() && (completed || faulted) {
-        When::Tree { completed, faulted }
-    } else {
-        When::Run(states_from(&message.states, "then.states")?)
+    let tree = TreeStates {
+        completed: message.completed,
+        faulted: message.faulted,
+        cancelled: message.cancelled,
     };
+    let when = when_from(&message.states, tree, "then.states")?;
     let start = message.start.as_ref();
     let start = match start.ok_or(Malformed::Missing("then.start"))? {
         v1::follow_up::Start::AfterMs(millis) => {
@@ -76,7 +76,7 @@ pub(super) fn previous_to(previous: &Previous) -> v1::Previous {
     v1::Previous {
         task: Bytes::copy_from_slice(previous.task.uuid().as_bytes()),
         state: previous.state.number().into(),
-        tree_faulted: previous.tree_faulted,
+        tree: previous.tree.map(TreeOutcome::number),
         result: result.and_then(TaskResult::bytes).cloned(),
         result_content_type: result
             .map(|result| result.content_type.clone())
@@ -99,7 +99,10 @@ pub(super) fn previous_from(message: v1::Previous) -> Result<Previous, Malformed
     Ok(Previous {
         task: TaskId::from_uuid(id).ok_or_else(wrong)?,
         state: state.ok_or(Malformed::OutOfRange("previous.state"))?,
-        tree_faulted: message.tree_faulted,
+        tree: message
+            .tree
+            .map(|number| outcome_from(number, "previous.tree"))
+            .transpose()?,
         result: place.map(|place| TaskResult {
             content_type: message.result_content_type,
             place,
@@ -113,6 +116,7 @@ mod tests {
     use super::*;
     use crate::{
         model::{
+            action::When,
             fixtures,
             notify::EndStates,
             task::{Content, Spec},
@@ -134,10 +138,11 @@ mod tests {
     }
 
     fn chain() -> Spec {
-        let tree = When::Tree {
+        let tree = When::Tree(TreeStates {
             completed: true,
-            faulted: false,
-        };
+            cancelled: true,
+            ..TreeStates::NONE
+        });
         let last = follow(tree, FollowStart::At(Millis(9)), fixtures::spec());
         let wait = FollowStart::After(Duration::from_secs(60));
         let middle = Spec {
@@ -180,7 +185,7 @@ mod tests {
             let previous = Previous {
                 task: fixtures::id(),
                 state: State::Dead,
-                tree_faulted: Some(true),
+                tree: Some(TreeOutcome::Faulted),
                 result,
                 error: Some("no".to_owned()),
             };

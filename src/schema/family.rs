@@ -6,11 +6,11 @@ use bytes::Bytes;
 use prost::Message;
 use uuid::Uuid;
 
-use super::{Malformed, spec_from_message, spec_to_message, v1};
+use super::{Malformed, kin::outcome_from, spec_from_message, spec_to_message, v1};
 use crate::{
     limits::INDEX_VALUE_BYTES_MAX,
     model::{
-        family::{Outcome, Tree},
+        family::{Family, Outcome, Tree},
         ids::TaskId,
         row::State,
         task::Spec,
@@ -95,7 +95,7 @@ pub fn encode_outcome(outcome: &Outcome, round: u32) -> Bytes {
     let row = v1::ChildRow {
         round,
         state: i32::from(outcome.state.number()),
-        faulted: outcome.faulted,
+        tree: outcome.tree.number(),
         end_ms: outcome.at.0,
         ..v1::ChildRow::default()
     };
@@ -125,34 +125,41 @@ pub fn decode_child(sort: &[u8], value: Bytes) -> Result<(TaskId, ChildRow), Mal
     let state = state.filter(|state| state.is_terminal());
     let outcome = Outcome {
         state: state.ok_or(Malformed::OutOfRange("state"))?,
-        faulted: row.faulted,
+        tree: outcome_from(row.tree, "tree")?,
         at: Millis(row.end_ms),
     };
     let round = row.round;
     Ok((id, ChildRow::Ended { outcome, round }))
 }
 
-/// Encodes the record of a parent, whose tree is in a round.
+/// Encodes the record of a parent.
 #[must_use]
-pub fn encode_family(tree: Tree, round: u32) -> Bytes {
-    let tree = tree.number();
-    v1::Family { tree, round }.encode_to_vec().into()
+pub fn encode_family(family: Family) -> Bytes {
+    let message = v1::Family {
+        tree: family.tree.number(),
+        round: family.round,
+        cancelled_ms: family.cancelled.map(|at| at.0),
+    };
+    message.encode_to_vec().into()
 }
 
-/// Decodes the record of a parent: its tree, and the round of that.
+/// Decodes the record of a parent.
 ///
 /// # Errors
 /// [`Malformed`] when the bytes are not one.
-pub fn decode_family(value: Bytes) -> Result<(Tree, u32), Malformed> {
-    let v1::Family { tree, round } = v1::Family::decode(value)?;
-    let tree = Tree::from_number(tree).ok_or(Malformed::OutOfRange("tree"))?;
-    Ok((tree, round))
+pub fn decode_family(value: Bytes) -> Result<Family, Malformed> {
+    let message = v1::Family::decode(value)?;
+    Ok(Family {
+        tree: Tree::from_number(message.tree).ok_or(Malformed::OutOfRange("tree"))?,
+        round: message.round,
+        cancelled: message.cancelled_ms.map(Millis),
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fixtures;
+    use crate::model::{fixtures, kin::TreeOutcome};
 
     #[test]
     fn rows_and_records_are_read_back() {
@@ -177,15 +184,26 @@ mod tests {
         assert_eq!(read, Ok((id, added(opened))));
         let outcome = Outcome {
             state: State::Dead,
-            faulted: true,
+            tree: TreeOutcome::Faulted,
             at,
         };
         for round in [0, 2] {
             let read = decode_child(&sort, encode_outcome(&outcome, round));
             assert_eq!(read, Ok((id, ChildRow::Ended { outcome, round })));
         }
-        for tree in [Tree::Open, Tree::Closing, Tree::Completed, Tree::Faulted] {
-            assert_eq!(decode_family(encode_family(tree, 7)), Ok((tree, 7)));
+        for (tree, cancelled) in [
+            (Tree::Open, None),
+            (Tree::Closing, Some(at)),
+            (Tree::Completed, None),
+            (Tree::Faulted, None),
+            (Tree::Cancelled, Some(at)),
+        ] {
+            let family = Family {
+                tree,
+                round: 7,
+                cancelled,
+            };
+            assert_eq!(decode_family(encode_family(family)), Ok(family));
         }
         assert!(decode_family(Bytes::new()).is_err());
         assert!(decode_child(&sort, Bytes::new()).is_err());

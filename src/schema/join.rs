@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 use uuid::Uuid;
 
-use super::{Malformed, v1};
+use super::{Malformed, kin::outcome_from, v1};
 use crate::model::{
     family::Outcome,
     ids::TaskId,
@@ -87,7 +87,7 @@ pub fn encode_dependency(row: &DependencyRow) -> Bytes {
         DependencyRow::Ended(outcome) => v1::Dependency {
             known: true,
             state: i32::from(outcome.state.number()),
-            faulted: outcome.faulted,
+            tree: outcome.tree.number(),
             end_ms: outcome.at.0,
         },
     };
@@ -107,7 +107,7 @@ pub fn decode_dependency(value: Bytes) -> Result<DependencyRow, Malformed> {
     let state = state.filter(|state| state.is_terminal());
     Ok(DependencyRow::Ended(Outcome {
         state: state.ok_or(Malformed::OutOfRange("state"))?,
-        faulted: row.faulted,
+        tree: outcome_from(row.tree, "tree")?,
         at: Millis(row.end_ms),
     }))
 }
@@ -141,13 +141,13 @@ pub fn decode_marks(value: Bytes) -> Result<Marks, Malformed> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::fixtures;
+    use crate::model::{fixtures, kin::TreeOutcome};
 
     #[test]
     fn rows_and_marks_are_read_back() {
         let outcome = Outcome {
             state: State::Dead,
-            faulted: true,
+            tree: TreeOutcome::Cancelled,
             at: Millis(7),
         };
         for row in [

@@ -5,7 +5,7 @@ use uuid::Uuid;
 use super::{Malformed, v1};
 use crate::model::{
     ids::TaskId,
-    kin::{Kin, Rounds, TreeEnd},
+    kin::{Kin, Rounds, TreeEnd, TreeOutcome},
     time::Millis,
 };
 
@@ -15,6 +15,7 @@ pub(super) fn to_message(kin: &Kin) -> v1::Kin {
         parent: parent.unwrap_or_default().into(),
         is_parent: kin.is_parent,
         after_parent: kin.after_parent,
+        undoes: kin.undoes,
     }
 }
 
@@ -33,6 +34,7 @@ pub(super) fn from_message(message: Option<&v1::Kin>) -> Result<Option<Box<Kin>>
         parent,
         is_parent: message.is_parent,
         after_parent: message.after_parent,
+        undoes: message.undoes,
     })))
 }
 
@@ -40,18 +42,25 @@ pub(super) fn from_message(message: Option<&v1::Kin>) -> Result<Option<Box<Kin>>
 #[must_use]
 pub fn tree_end_to_message(end: &TreeEnd) -> v1::TreeEnd {
     v1::TreeEnd {
-        faulted: end.faulted,
+        outcome: end.outcome.number(),
         at_ms: end.at.0,
     }
 }
 
 /// Reads the end of a tree from its message.
-#[must_use]
-pub fn tree_end_from_message(message: v1::TreeEnd) -> TreeEnd {
-    TreeEnd {
-        faulted: message.faulted,
+///
+/// # Errors
+/// [`Malformed`] when nobody knows how it ended.
+pub fn tree_end_from_message(message: v1::TreeEnd) -> Result<TreeEnd, Malformed> {
+    Ok(TreeEnd {
+        outcome: outcome_from(message.outcome, "tree.outcome")?,
         at: Millis(message.at_ms),
-    }
+    })
+}
+
+/// Reads how a tree ended.
+pub(super) fn outcome_from(number: i32, field: &'static str) -> Result<TreeOutcome, Malformed> {
+    TreeOutcome::from_number(number).ok_or(Malformed::OutOfRange(field))
 }
 
 /// Converts the rounds of a task to their message; none when it never began again.

@@ -21,6 +21,7 @@ pub(super) fn to_message(notify: &Notify) -> v1::Notify {
         states: states.map(states_to).unwrap_or_default(),
         completed: tree.completed,
         faulted: tree.faulted,
+        cancelled: tree.cancelled,
     }
 }
 
@@ -38,6 +39,7 @@ pub(super) fn from_message(message: v1::Notify) -> Result<Notify, Malformed> {
     let tree = TreeStates {
         completed: message.completed,
         faulted: message.faulted,
+        cancelled: message.cancelled,
     };
     let states = if message.states.is_empty() && !tree.is_empty() {
         None
@@ -71,11 +73,12 @@ mod tests {
             tree: TreeStates {
                 completed: true,
                 faulted: true,
+                cancelled: true,
             },
             ..notify
         };
         let bytes = to_message(&of_tree).encode_to_vec();
-        assert_eq!(bytes, b"\x0a\x06\x0a\x04ends\x20\x01\x28\x01");
+        assert_eq!(bytes, b"\x0a\x06\x0a\x04ends\x20\x01\x28\x01\x30\x01");
         assert_eq!(from_message(to_message(&of_tree)), Ok(of_tree));
     }
 

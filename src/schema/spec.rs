@@ -348,6 +348,7 @@ mod tests {
                 parent: Some(crate::model::fixtures::id()),
                 is_parent: true,
                 after_parent: true,
+                undoes: true,
             })),
             after: Some(Box::new(After {
                 condition: Condition::AllEnded,

@@ -237,7 +237,7 @@ pub const METRICS: &[Metric] = &[
     counter(
         "tickwheel_trees_ended_total",
         &["outcome"],
-        "Trees of tasks that have ended, completed or faulted.",
+        "Trees of tasks that have ended: completed, faulted or cancelled.",
     ),
     counter(
         "tickwheel_tree_tasks_retried_total",

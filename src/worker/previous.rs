@@ -12,6 +12,7 @@ use crate::{
     },
     model::{
         chain,
+        kin::TreeOutcome,
         result::{Place, TaskResult},
         task_state::State,
     },
@@ -53,12 +54,10 @@ impl Previous {
         Self {
             id: previous.task,
             state: shown(previous.state),
-            tree_state: previous.tree_faulted.map(|faulted| {
-                if faulted {
-                    TreeState::Faulted
-                } else {
-                    TreeState::Completed
-                }
+            tree_state: previous.tree.map(|outcome| match outcome {
+                TreeOutcome::Completed => TreeState::Completed,
+                TreeOutcome::Faulted => TreeState::Faulted,
+                TreeOutcome::Cancelled => TreeState::Cancelled,
             }),
             result_content_type: result
                 .as_ref()
@@ -87,10 +86,12 @@ pub(super) fn read(response: PreviousResponse) -> Option<chain::Previous> {
         state: State::ALL
             .into_iter()
             .find(|state| state.is_terminal() && shown(*state) == response.state)?,
-        tree_faulted: match response.tree_state {
-            None | Some(TreeState::None) => None,
-            Some(state) => Some(state == TreeState::Faulted),
-        },
+        tree: response.tree_state.and_then(|state| match state {
+            TreeState::None | TreeState::WaitingForChildren => None,
+            TreeState::Completed => Some(TreeOutcome::Completed),
+            TreeState::Faulted => Some(TreeOutcome::Faulted),
+            TreeState::Cancelled => Some(TreeOutcome::Cancelled),
+        }),
         result: place.map(|place| TaskResult {
             content_type,
             place,

@@ -200,7 +200,7 @@ async fn a_cancel_reaches_below_children_that_became_parents_later() {
         );
         assert_eq!(read(&site, &leaf).await["state"], "cancelled");
         site.world.pass(5 * SECOND).await;
-        assert_eq!(read(&site, &root).await["tree_state"], "completed");
+        assert_eq!(read(&site, &root).await["tree_state"], "cancelled");
     }
 }
 

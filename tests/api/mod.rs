@@ -10,6 +10,7 @@ mod browsers;
 mod callback_figures;
 mod callbacks;
 mod cancel;
+mod cancelled_trees;
 mod chains;
 mod configuration;
 mod costs;

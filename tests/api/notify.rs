@@ -16,7 +16,7 @@ use crate::sim::world::{Behaviour, World};
 const SECOND: Duration = Duration::from_secs(1);
 
 /// A site with an executor.
-async fn site() -> Site {
+pub(super) async fn site() -> Site {
     executing(World::new(1, 1000)).await
 }
 
@@ -43,7 +43,7 @@ fn succeeds() -> Behaviour {
     })
 }
 
-fn messages(site: &Site) -> Vec<Value> {
+pub(super) fn messages(site: &Site) -> Vec<Value> {
     let records = site.world.queue.records("ends").into_iter();
     records
         .map(|published| serde_json::from_slice(&published.record.value).unwrap())

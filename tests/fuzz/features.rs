@@ -12,7 +12,7 @@ use tickwheel::{
     http::convert::{dead_letter_token, page_token},
     model::{
         draft::{BackoffDraft, TaskDraft},
-        family::{Outcome, Tree},
+        family::{Family, Outcome, Tree, TreeOutcome},
         join::Marks,
         look_step::LookStep,
         ordering::{Bound, Holder, Member, Rank, Turn},
@@ -93,7 +93,7 @@ fn members_and_turns_of_sequences() {
 fn outcome() -> Outcome {
     Outcome {
         state: State::Dead,
-        faulted: true,
+        tree: TreeOutcome::Faulted,
         at: START,
     }
 }
@@ -123,13 +123,24 @@ fn rows_and_records_of_trees() {
         assert_eq!(decode_child(sort, again), Ok((id, row)));
         true
     });
-    let trees = [(Tree::Open, 0), (Tree::Closing, 7), (Tree::Faulted, 1)];
-    let samples = trees.map(|(tree, round)| encode_family(tree, round).to_vec());
+    let trees = [
+        (Tree::Open, 0, None),
+        (Tree::Closing, 7, Some(START)),
+        (Tree::Faulted, 1, None),
+    ];
+    let samples = trees.map(|(tree, round, cancelled)| {
+        let family = Family {
+            tree,
+            round,
+            cancelled,
+        };
+        encode_family(family).to_vec()
+    });
     target("family", samples.to_vec()).run(|bytes| {
-        let Ok((tree, round)) = decode_family(Bytes::copy_from_slice(bytes)) else {
+        let Ok(family) = decode_family(Bytes::copy_from_slice(bytes)) else {
             return false;
         };
-        assert_eq!(decode_family(encode_family(tree, round)), Ok((tree, round)));
+        assert_eq!(decode_family(encode_family(family)), Ok(family));
         true
     });
 }

@@ -14,7 +14,7 @@ use tickwheel::model::{
     entry::{DoneReason, Entry},
     history::{Answered, Attempt, Ending},
     ids::{NodeId, TaskId},
-    kin::{Kin, Rounds, TreeEnd},
+    kin::{Kin, Rounds, TreeEnd, TreeOutcome},
     notify::{Destination, EndStates, Notify},
     state::{Detail, History, State, TaskRow},
     target::Target,
@@ -44,7 +44,7 @@ pub(crate) fn content() -> Content {
         previous: Some(Box::new(Previous {
             task: id(),
             state: State::Succeeded,
-            tree_faulted: Some(false),
+            tree: Some(TreeOutcome::Completed),
             result: Some(Bytes::from_static(b"7").into()),
             error: Some("no".to_owned()),
         })),
@@ -105,6 +105,7 @@ pub(crate) fn specs() -> Vec<Spec> {
             parent: Some(id()),
             is_parent: true,
             after_parent: true,
+            undoes: true,
         })),
         after: Some(Box::new(After {
             condition: Condition::AllEnded,
@@ -183,7 +184,7 @@ pub(crate) fn row() -> TaskRow {
             died: Some(7_001),
             erased: true,
             tree: Some(TreeEnd {
-                faulted: true,
+                outcome: TreeOutcome::Faulted,
                 at: START,
             }),
             rounds: Rounds {

@@ -9,6 +9,7 @@ use std::{
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
+use tickwheel::client::Client;
 
 use crate::server::{Server, post, program};
 
@@ -148,26 +149,40 @@ async fn a_change_that_comes_too_late_has_its_own_exit_code() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_cancel_of_a_tree_is_not_too_late_where_something_of_it_was_left() {
+async fn a_cancel_of_a_tree_is_too_late_when_all_of_it_has_ended() {
     let directory = TempDir::new().expect("a directory");
     let server = Server::start(directory.path(), &[]).await;
     let child = json!({"callback": "later", "delay": "1h"});
-    let task = json!({"callback": "c", "children": [child]});
-    let task = post(&server.url, "/v1/tasks", &task).await;
-    let id = task["id"].as_str().expect("an id");
-    let poll = json!({"worker": "w", "callbacks": ["c"], "max_tasks": 1, "wait": "20s"});
-    post(&server.url, "/v1/worker/poll", &poll).await;
-    let report = json!({"id": id, "attempt": 1, "outcome": "succeeded"});
-    let settle = json!({"worker": "w", "tasks": [report]});
-    post(&server.url, "/v1/worker/settle", &settle).await;
-    let cancel = || program(&["task", "cancel", "--tree", id, "--server", &server.url]);
-    let output = cancel();
+    let mut ids = Vec::new();
+    for children in [json!([child]), json!([])] {
+        let task = json!({"callback": "c", "children": children});
+        let task = post(&server.url, "/v1/tasks", &task).await;
+        let id = task["id"].as_str().expect("an id").to_owned();
+        let poll = json!({"worker": "w", "callbacks": ["c"], "max_tasks": 1, "wait": "20s"});
+        post(&server.url, "/v1/worker/poll", &poll).await;
+        let report = json!({"id": id, "attempt": 1, "outcome": "succeeded"});
+        let settle = json!({"worker": "w", "tasks": [report]});
+        post(&server.url, "/v1/worker/settle", &settle).await;
+        ids.push(id);
+    }
+    let cancel = |id: &str| program(&["task", "cancel", "--tree", id, "--server", &server.url]);
+    for told in ["1 tasks below it cancelled", "0 tasks below it cancelled"] {
+        let output = cancel(&ids[0]);
+        let text = said(&output);
+        assert!(text.contains(told) && !text.contains("too late"), "{text}");
+        assert_eq!(output.status.code(), Some(0), "{text}");
+    }
+    let client = Client::connect(&server.url).expect("a client");
+    let id = ids[1].parse().expect("an id");
+    let waited = client.wait(id, Duration::from_secs(20)).await;
+    waited.expect("the end of the tree");
+    let output = cancel(&ids[1]);
     let text = said(&output);
-    assert!(text.contains("1 tasks below it cancelled"), "{text}");
-    assert!(text.contains("too late: its own run has ended"), "{text}");
-    assert_eq!(output.status.code(), Some(0), "{text}");
-    let again = cancel();
-    assert_eq!(again.status.code(), Some(5), "{}", said(&again));
+    assert!(
+        text.contains("too late: its tree has ended: it is completed"),
+        "{text}"
+    );
+    assert_eq!(output.status.code(), Some(5), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -15,11 +15,14 @@ use crate::{
     api::{
         notification::{Ended, Notification, TreeNotification},
         task_response::TaskResponse,
-        task_state::TreeState,
         worker::View,
     },
     flow::{internal::notices, service::Service},
-    http::convert::{http_call::callback_of, notify::end_state, task_view::with_attempts},
+    http::convert::{
+        http_call::callback_of,
+        notify::{end_state, tree_outcome},
+        task_view::with_attempts,
+    },
     limits::NOTIFY_TRIED_FOR,
     model::{
         action::End, ids::TaskId, kin::TreeEnd, notice::Notice, notify::Destination, row::State,
@@ -133,11 +136,7 @@ fn of_tree(
     end: TreeEnd,
     task: Option<TaskResponse>,
 ) -> Result<Told, Failure> {
-    let state = if end.faulted {
-        TreeState::Faulted
-    } else {
-        TreeState::Completed
-    };
+    let state = tree_outcome(end.outcome);
     let message = TreeNotification::new(
         id.to_string(),
         notice.task.to_string(),

@@ -175,6 +175,10 @@ impl Looker {
         now: Millis,
     ) -> Option<Result<(), Fault>> {
         metrics::counter!("tickwheel_looks_total", "decision" => name(decision)).increment(1);
+        if goes_on_as_parent(look, row.as_ref()) {
+            // Its tree may have been cancelled by a call that died.
+            self.ctx.pokes.add(look.key.id, self.ctx.time.moment());
+        }
         match (decision, row) {
             (Decision::End { event }, row) => Some(self.end(look, row, event.clone(), now).await),
             (Decision::EndSteps, Some(row)) => {
@@ -472,6 +476,14 @@ pub(in crate::flow) fn row_action(error: &store::Error, stage: Stage, look: &Ent
         _ => Reason::RowAway,
     };
     undelivered::action(reason, stage, look.spec.target.class())
+}
+
+/// Tells whether the own run of a task that may have children has not ended.
+fn goes_on_as_parent(look: &Entry, row: Option<&TaskRow>) -> bool {
+    row.map_or_else(
+        || look.spec.is_parent(),
+        |row| row.detail.spec.is_parent() && !row.state.is_terminal(),
+    )
 }
 
 /// A redrive that is under way has a look at a task that is dead as yet.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::sending::Sending;
 use crate::{
     flow::context::Context,
-    model::{entry::Entry, look::Grid, state::TaskRow, time::Millis},
+    model::{entry::Entry, ids::TaskId, look::Grid, state::TaskRow, task::Spec, time::Millis},
 };
 
 /// Returns the look that comes back soon to a task whose publication has failed; `published` is of the one before.
@@ -23,15 +23,19 @@ pub(in crate::flow) fn look_soon(
 
 /// Returns the look that comes to a task whose own run has ended and whose tree goes on.
 pub(in crate::flow) fn look_at_tree(ctx: &Context, row: &TaskRow) -> Entry {
-    let at = Grid::of(row.id, ctx.shape()).one_step_after(ctx.now());
-    let (spec, stamp) = (Arc::clone(&row.detail.spec), ctx.time.stamp());
-    Entry::look(
-        row.id,
-        row.generation,
-        at,
-        None,
-        row.detail.start,
-        spec,
-        stamp,
-    )
+    look_at_parent(ctx, row.id, Some(row), &row.detail.spec)
+}
+
+/// Returns a look that comes soon to a task, wherever it stands: `row` is its row, if it has one.
+pub(in crate::flow) fn look_at_parent(
+    ctx: &Context,
+    id: TaskId,
+    row: Option<&TaskRow>,
+    spec: &Arc<Spec>,
+) -> Entry {
+    let at = Grid::of(id, ctx.shape()).one_step_after(ctx.now());
+    let (spec, stamp) = (Arc::clone(spec), ctx.time.stamp());
+    let start = row.map_or_else(|| id.first_start(), |row| row.detail.start);
+    let generation = row.map_or(0, |row| row.generation);
+    Entry::look(id, generation, at, None, start, spec, stamp)
 }

@@ -2,7 +2,8 @@
 //!
 //! A row is durable before the record is read, and the record is read before the entry is written. So a parent that ends its tree
 //! has seen the row, or the add sees the end. A crash behind the row leaves a child that no entry stands for: the check of its
-//! parent completes the add. The parent itself is looked for first, and made one if it has no children yet ([`super::adopt`]).
+//! parent completes the add. A tree that is cancelled takes no child whose row was not there before. The parent itself is looked
+//! for first, and made one if it has no children yet ([`super::adopt`]).
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -129,8 +130,14 @@ impl Admission {
         outside: &mut HashMap<TaskId, Outside>,
     ) -> Result<(), Fault> {
         let known = self.adopter.parent(parent).await?;
+        let is_cancelled = rows::is_cancelled(&self.ctx, parent).await?;
         let mut added = Vec::with_capacity(children.len());
         for (id, spec) in children {
+            if !family::takes(is_cancelled, spec.undoes())
+                && !self.was_added(parent, *id, outside).await?
+            {
+                continue;
+            }
             match self.row(spec) {
                 Ok(row) => added.push((*id, row, spec.is_after_parent())),
                 Err(fault) => drop(outside.insert(*id, Outside::Refused(fault))),
@@ -162,6 +169,23 @@ impl Admission {
         Ok(())
     }
 
+    /// Tells whether a child that comes to a tree that is cancelled was added before, and goes on. Others are not entered, and no
+    /// row of theirs is written.
+    async fn was_added(
+        &self,
+        parent: TaskId,
+        id: TaskId,
+        outside: &mut HashMap<TaskId, Outside>,
+    ) -> Result<bool, Fault> {
+        let not_entered = match rows::child(&self.ctx, parent, id).await? {
+            Some(ChildRow::Added { .. }) => return Ok(true),
+            Some(ChildRow::Ended { .. }) => Outside::Was,
+            None => Outside::Refused(Fault::Family(Refusal::Cancelled(parent))),
+        };
+        outside.insert(id, not_entered);
+        Ok(false)
+    }
+
     /// Writes the rows of children that are added, each with whether it waits for its parent. Returns the round in which they
     /// were written, which the row of the parent has begun, and whether the tree has ended. A refusal of a round before
     /// removes a row for good against all adds of that round.
@@ -180,6 +204,10 @@ impl Admission {
             rows::put_waiting(&self.ctx, waiting.map(row).collect()).await?;
             let there = rows::read(&self.ctx, parent, Freshness::Serial).await?;
             let there = rows::reopened(&self.ctx, parent, there).await?;
+            if there.cancelled.is_some() {
+                // It came before the cancel, whose check may have passed by, or it undoes something.
+                self.ctx.pokes.add(parent, self.ctx.time.moment());
+            }
             if there.round <= known.round {
                 // Its record may be gone before its row.
                 let is_over = known.has_ended || family::add(there.tree) == Add::Over;

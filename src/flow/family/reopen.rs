@@ -22,7 +22,7 @@ use crate::{
     limits::{FAMILY_RACES_MAX, TREE_LEVELS_OPENED_MAX},
     model::{
         again::{self, Seen, Standing},
-        family::{Outcome, Tree},
+        family::{Outcome, Tree, TreeOutcome},
         ids::TaskId,
         row::{State, TaskRow},
     },
@@ -69,7 +69,8 @@ impl Opener {
     }
 
     /// Opens the tree of a parent, and all trees above it that have ended. The row of a child is open below it by then, so it
-    /// goes on until that has ended. False when a task above was deleted or is not known any more.
+    /// goes on until that has ended. False when a task above was deleted, is not known any more, or its
+    /// tree was cancelled.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
@@ -251,7 +252,7 @@ impl Opener {
     ) -> Result<(), Fault> {
         let outcome = Outcome {
             state: State::Failed,
-            faulted: true,
+            tree: TreeOutcome::Faulted,
             at: self.ctx.now(),
         };
         rows::put_outcome(&self.ctx, parent, child, (&outcome, round)).await

@@ -22,13 +22,14 @@ use crate::{
         query::find::{Finder, is_hidden},
         tasks::transition::Mover,
     },
-    limits::{CHILDREN_PAGE, RETRIES_IN_FLIGHT_MAX, TREE_RETRIES_MAX},
+    limits::{CHILDREN_PAGE, RETRIES_IN_FLIGHT_MAX, TREE_LEVELS_OPENED_MAX, TREE_RETRIES_MAX},
     model::{
         again,
-        family::Outcome,
+        family::{Outcome, TreeOutcome},
         ids::TaskId,
         level::Level,
         row::{State, TaskRow},
+        task::Spec,
         time::Millis,
     },
     schema::{ChildRow, Opened},
@@ -43,6 +44,8 @@ pub enum NotRetried {
     GoesOn,
     /// It has ended, and nothing of it failed.
     NothingFailed,
+    /// It, or a tree that it is in, was cancelled as a whole.
+    Cancelled,
 }
 
 /// The part of a tree that runs again.
@@ -134,6 +137,9 @@ impl Retrier {
             return Ok(Some(Err(NotRetried::NoTree)));
         }
         let now = self.ctx.now();
+        if self.is_cancelled(root, &view.spec).await? {
+            return Ok(Some(Err(NotRetried::Cancelled)));
+        }
         let row = self.mover.row(root).await?;
         let row = match row.as_ref().map(|row| (row, why_not(row, before))) {
             None => return Ok(Some(Err(NotRetried::GoesOn))),
@@ -163,8 +169,33 @@ impl Retrier {
         Ok(Some(Ok(walk.done)))
     }
 
-    /// Runs again what failed among the children of a parent, and notes those below which something may have failed.
+    /// Tells whether a task, or one above it, was cancelled with all below.
+    async fn is_cancelled(&self, task: TaskId, spec: &Arc<Spec>) -> Result<bool, Fault> {
+        let (mut at, mut spec) = (task, Arc::clone(spec));
+        for _ in 0..=TREE_LEVELS_OPENED_MAX {
+            let row = self.mover.row(at).await?;
+            let has_ended_so = row.as_ref().is_some_and(again::is_cancelled);
+            if has_ended_so || (spec.is_parent() && rows::is_cancelled(&self.ctx, at).await?) {
+                return Ok(true);
+            }
+            let Some(above) = spec.parent() else {
+                return Ok(false);
+            };
+            // A parent that is gone says nothing, and what is below it cannot run again.
+            let Some(view) = self.finder.listed(above).await? else {
+                return Ok(false);
+            };
+            (at, spec) = (above, view.spec);
+        }
+        Ok(false)
+    }
+
+    /// Runs again what failed among the children of a parent, and notes those below which something may have failed. A part that
+    /// was cancelled is left alone.
     async fn below(&self, parent: TaskId, walk: &mut Walk) -> Result<(), Fault> {
+        if rows::is_cancelled(&self.ctx, parent).await? {
+            return Ok(());
+        }
         let row = self.mover.row(parent).await?;
         // Then its children that were left with it run once it has succeeded.
         let runs = row.is_none_or(|row| !row.state.is_terminal() || row.state == State::Succeeded);
@@ -178,9 +209,11 @@ impl Retrier {
             let is_wanted = |row: &ChildRow| match row {
                 // It may have got its first child since: its own row says so.
                 ChildRow::Added { .. } => true,
-                ChildRow::Ended { outcome, .. } => {
-                    outcome.faulted || runs && outcome.state == State::Cancelled
-                }
+                ChildRow::Ended { outcome, .. } => match outcome.tree {
+                    TreeOutcome::Faulted => true,
+                    TreeOutcome::Completed => runs && outcome.state == State::Cancelled,
+                    TreeOutcome::Cancelled => false,
+                },
             };
             let wanted = page.rows.into_iter().filter(|(_, row)| is_wanted(row));
             let wanted: Vec<(TaskId, ChildRow)> = wanted.collect();
@@ -206,7 +239,7 @@ impl Retrier {
                     ChildRow::Added { spec, .. } if spec.is_parent() => walk.open.push_back(id),
                     ChildRow::Added { .. } => {}
                     ChildRow::Ended { outcome, .. } => {
-                        walk.done.left += u64::from(outcome.faulted);
+                        walk.done.left += u64::from(outcome.faults());
                     }
                 }
                 continue;
@@ -269,7 +302,10 @@ impl Retrier {
                 let page = rows::page(&self.ctx, parent, &at, CHILDREN_PAGE).await?;
                 let is_left = |row: &ChildRow| match row {
                     ChildRow::Added { .. } => false,
-                    ChildRow::Ended { outcome, .. } => outcome.state == State::Cancelled,
+                    ChildRow::Ended { outcome, .. } => {
+                        let is_whole = outcome.tree == TreeOutcome::Cancelled;
+                        outcome.state == State::Cancelled && !is_whole
+                    }
                 };
                 let left = page.rows.iter().filter(|(_, row)| is_left(row));
                 let ids: Vec<TaskId> = left.map(|(id, _)| *id).collect();
@@ -324,7 +360,7 @@ impl Retrier {
 fn why_not(row: &TaskRow, before: Option<Millis>) -> Option<NotRetried> {
     let goes_on = !row.has_ended();
     let is_later = row.detail.rounds.round > 0 && row.detail.spec.is_parent();
-    let has_failed = Outcome::of(row).is_none_or(|outcome| outcome.faulted);
+    let has_failed = Outcome::of(row).is_none_or(|outcome| outcome.faults());
     if goes_on && !is_later {
         Some(NotRetried::GoesOn)
     } else if !has_failed && before.is_none() {

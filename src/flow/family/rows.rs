@@ -3,10 +3,11 @@
 use bytes::Bytes;
 
 use crate::{
+    flaw::{self, Flaw},
     flow::{api::Fault, context::Context},
     limits::FAMILY_RACES_MAX,
     model::{
-        family::{self, Outcome, Tree},
+        family::{self, Family, Outcome, Tree},
         ids::TaskId,
         record::{Change, Kind, Mark, Name, Record},
         row::TaskRow,
@@ -29,6 +30,8 @@ pub(super) struct Read {
     pub(super) tree: Tree,
     /// The round of the tree.
     pub(super) round: u32,
+    /// When the tree was cancelled as a whole.
+    pub(super) cancelled: Option<Millis>,
     pub(super) record: Option<Record>,
 }
 
@@ -64,13 +67,24 @@ pub(super) async fn read(
 ) -> Result<Read, Fault> {
     let record = ctx.store.record(&name(parent)?, freshness).await?;
     let value = record.as_ref().and_then(|record| record.value.clone());
-    let read = value.map_or(Ok((Tree::Open, 0)), decode_family);
-    let (tree, round) = read.map_err(|cause| corrupt("read the record of a parent", &cause))?;
+    let read = value.map_or(Ok(Family::NEW), decode_family);
+    let Family {
+        tree,
+        round,
+        cancelled,
+    } = read.map_err(|cause| corrupt("read the record of a parent", &cause))?;
     Ok(Read {
         tree,
         round,
+        cancelled,
         record,
     })
+}
+
+/// Tells whether the record of a parent says that its tree was cancelled. An acknowledged cancel is seen.
+pub(in crate::flow) async fn is_cancelled(ctx: &Context, parent: TaskId) -> Result<bool, Fault> {
+    let read = read(ctx, parent, Freshness::Quorum).await?;
+    Ok(read.cancelled.is_some())
 }
 
 /// Writes the record of a parent in place of what was read, in the same round. The record of a tree that has ended expires at
@@ -82,7 +96,29 @@ pub(super) async fn write(
     tree: Tree,
     expires: Option<Millis>,
 ) -> Result<Written, Fault> {
-    write_round(ctx, parent, before, (tree, before.round), expires).await
+    let family = Family {
+        tree,
+        round: before.round,
+        cancelled: before
+            .cancelled
+            .filter(|_| !flaw::is(Flaw::CancelForgotten)),
+    };
+    write_family(ctx, parent, before, family, expires).await
+}
+
+/// Writes into the record of a parent, as it was read, that its tree was cancelled at a time.
+pub(super) async fn cancel(
+    ctx: &Context,
+    parent: TaskId,
+    before: &Read,
+    at: Millis,
+) -> Result<Written, Fault> {
+    let family = Family {
+        tree: before.tree,
+        round: before.round,
+        cancelled: Some(at),
+    };
+    write_family(ctx, parent, before, family, None).await
 }
 
 /// Tells whether the record of a parent is still to be written in the round of its row: it got its first child when it ran again,
@@ -110,26 +146,32 @@ pub(super) async fn begin(
     before: &Read,
     round: u32,
 ) -> Result<Written, Fault> {
-    write_round(ctx, parent, before, (Tree::Open, round), None).await
+    let family = Family {
+        tree: Tree::Open,
+        round,
+        cancelled: before.cancelled,
+    };
+    write_family(ctx, parent, before, family, None).await
 }
 
-async fn write_round(
+async fn write_family(
     ctx: &Context,
     parent: TaskId,
     before: &Read,
-    (tree, round): (Tree, u32),
+    family: Family,
     expires: Option<Millis>,
 ) -> Result<Written, Fault> {
     let mark = Mark {
         nonce: ctx.time.random_uuid(),
         stamp: ctx.time.stamp(),
     };
-    let (name, value) = (name(parent)?, encode_family(tree, round));
+    let (name, value) = (name(parent)?, encode_family(family));
     let change = Change::put(name, before.record.as_ref(), value, expires, mark)?;
     Ok(match ctx.store.put_if(&change).await? {
         Swapped::Applied => Written::Done(Read {
-            tree,
-            round,
+            tree: family.tree,
+            round: family.round,
+            cancelled: family.cancelled,
             record: Some(change.record().clone()),
         }),
         // Each version is closing once, so a write that arrives late finds its own version or fails.

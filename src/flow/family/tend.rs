@@ -14,9 +14,10 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use super::{
+    cancel::Feller,
     release::Releaser,
     reopen::Opener,
-    rows::{self, Cursor, Written},
+    rows::{self, Cursor, Read, Written},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -34,7 +35,7 @@ use crate::{
     },
     limits::{
         CHILDREN_PAGE, FAMILIES_IN_FLIGHT_MAX, FAMILY_CURSORS_MAX, FAMILY_KEPT, FAMILY_PAUSE_TIMES,
-        FAMILY_RACES_MAX, FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX,
+        FAMILY_RACES_MAX, FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX, TREE_CANCELS_MAX,
     },
     model::{
         dead_letter,
@@ -56,6 +57,8 @@ use crate::{
 struct Tended {
     /// All rows before this have ended.
     cursor: Cursor,
+    /// Of a tree that is cancelled: the children from here on are to be told next.
+    untold: Option<Cursor>,
     /// The next check is not to come before.
     not_before: Moment,
 }
@@ -89,6 +92,7 @@ pub(in crate::flow) struct Tender {
     registrar: Registrar,
     releaser: Releaser,
     opener: Opener,
+    feller: Feller,
     tended: Arc<Mutex<HashMap<TaskId, Tended>>>,
 }
 
@@ -101,7 +105,7 @@ impl Tender {
         finisher: Finisher,
         registrar: Registrar,
         releaser: Releaser,
-        opener: Opener,
+        (opener, feller): (Opener, Feller),
     ) -> Self {
         Self {
             ctx,
@@ -110,6 +114,7 @@ impl Tender {
             registrar,
             releaser,
             opener,
+            feller,
             tended: Arc::default(),
         }
     }
@@ -159,17 +164,37 @@ impl Tender {
 
     async fn check(&self, parent: TaskId) -> Result<(), Fault> {
         let row = self.mover.row(parent).await?;
+        if row.as_ref().is_none_or(|row| !row.state.is_terminal()) {
+            return self.goes_on(parent).await;
+        }
         let Some(row) = row.filter(TaskRow::waits_for_children) else {
             self.memory().remove(&parent);
             return Ok(());
         };
         // A poke by a child may come before the end steps of the own run.
         follow_ups::join(&self.ctx, &row).await?;
+        let there = rows::read_of(&self.ctx, &row).await?;
+        if let Some(at) = there.cancelled.filter(|_| !there.tree.has_ended()) {
+            if !self.fell(parent).await? {
+                return Ok(());
+            }
+            follow_ups::join_cancelled(&self.ctx, &row, at).await?;
+        }
         self.releaser.all(&row).await?;
-        let mut there = rows::read_of(&self.ctx, &row).await?;
+        self.go_on(row, there).await
+    }
+
+    /// Brings a tree as far towards its end as its record and its rows allow.
+    async fn go_on(&self, row: TaskRow, mut there: Read) -> Result<(), Fault> {
+        let (parent, is_cancelled) = (row.id, there.cancelled.is_some());
         for _ in 0..FAMILY_RACES_MAX {
             if there.round != row.detail.rounds.round {
                 return self.other_round(parent, there.tree).await;
+            }
+            if there.cancelled.is_some() && !is_cancelled {
+                // The steps of a cancel come before the end.
+                self.ctx.pokes.add(parent, self.ctx.time.moment());
+                return Ok(());
             }
             let written = match family::check(there.tree, true) {
                 Check::Stop => return Ok(()),
@@ -177,7 +202,7 @@ impl Tender {
                 Check::Sweep => match self.sweep(parent).await? {
                     Rows::Open(open) => return self.stop_at(parent, *open).await,
                     Rows::Ended { faulted } if flaw::is(Flaw::TreeNotClosed) => {
-                        let end = family::end(row.state, faulted);
+                        let end = family::end(row.state, faulted, there.cancelled.is_some());
                         rows::write(&self.ctx, parent, &there, end, None).await?
                     }
                     Rows::Ended { .. } => {
@@ -195,7 +220,7 @@ impl Tender {
                         written
                     }
                     Rows::Ended { faulted } => {
-                        let end = family::end(row.state, faulted);
+                        let end = family::end(row.state, faulted, there.cancelled.is_some());
                         let expires = Some(self.expires(&row));
                         rows::write(&self.ctx, parent, &there, end, expires).await?
                     }
@@ -207,6 +232,41 @@ impl Tender {
             };
         }
         Err(rows::raced(parent))
+    }
+
+    /// Sees to a parent whose own run goes on: if its tree was cancelled, that and its children are told, also where the call
+    /// that cancelled it has died.
+    async fn goes_on(&self, parent: TaskId) -> Result<(), Fault> {
+        if !rows::is_cancelled(&self.ctx, parent).await? {
+            self.memory().remove(&parent);
+            return Ok(());
+        }
+        self.feller.own_run(parent).await?;
+        self.fell(parent).await.map(drop)
+    }
+
+    /// Cancels what is below a parent whose tree is cancelled, within a bound. False when more is left for the next check, which
+    /// was asked for.
+    async fn fell(&self, parent: TaskId) -> Result<bool, Fault> {
+        let known = self.memory().get(&parent).cloned();
+        let known = known.map(|known| known.untold.unwrap_or(known.cursor));
+        let (mut from, mut left) = (known.unwrap_or_default(), TREE_CANCELS_MAX);
+        loop {
+            let told = self.feller.children(parent, &from, left).await?;
+            left -= told.open.min(left);
+            for below in told.parents {
+                self.ctx.pokes.add(below, self.ctx.time.moment());
+            }
+            let is_over = told.next.is_none();
+            if is_over || left == 0 {
+                self.note_untold(parent, told.next);
+                if !is_over {
+                    self.ctx.pokes.add(parent, self.ctx.time.moment());
+                }
+                return Ok(is_over);
+            }
+            from = told.next.unwrap_or_default();
+        }
     }
 
     /// Leaves a tree alone whose record and row are of different rounds: its own run may go on again by now. A call that opened
@@ -244,7 +304,7 @@ impl Tender {
             let mut before = from.clone();
             for (id, row) in page.rows {
                 match row {
-                    ChildRow::Ended { outcome, .. } => faulted |= outcome.faulted,
+                    ChildRow::Ended { outcome, .. } => faulted |= outcome.faults(),
                     ChildRow::Added { spec, at, opened } => {
                         return Ok(Rows::Open(Box::new(Open {
                             id,
@@ -335,16 +395,19 @@ impl Tender {
         let parent = row.id;
         self.memory().remove(&parent);
         self.let_go(parent, self.expires(&row)).await?;
-        let (faulted, round) = (tree == Tree::Faulted, row.detail.rounds.round);
+        let Some(outcome) = tree.outcome() else {
+            return Ok(());
+        };
+        let round = row.detail.rounds.round;
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {
-            let event = Event::TreeEnded { faulted, round };
+            let event = Event::TreeEnded { outcome, round };
             state::next(parent, row, &spec, event, now, nonce)
         };
         let row = match self.mover.apply(parent, Some(row), false, decide).await? {
             Moved::To(row) => {
-                let outcome = if faulted { "faulted" } else { "completed" };
-                metrics::counter!("tickwheel_trees_ended_total", "outcome" => outcome).increment(1);
+                let how = outcome.name();
+                metrics::counter!("tickwheel_trees_ended_total", "outcome" => how).increment(1);
                 row
             }
             Moved::Refused(_, Some(row)) if row.has_ended() => row,
@@ -367,12 +430,24 @@ impl Tender {
     }
 
     fn remember(&self, parent: TaskId, cursor: Cursor) {
+        self.note(parent, |known| known.cursor = cursor);
+    }
+
+    fn note_untold(&self, parent: TaskId, untold: Option<Cursor>) {
+        self.note(parent, |known| known.untold = untold);
+    }
+
+    fn note(&self, parent: TaskId, change: impl FnOnce(&mut Tended)) {
         let mut memory = self.memory();
         if memory.len() >= FAMILY_CURSORS_MAX && !memory.contains_key(&parent) {
             memory.clear();
         }
-        let not_before = self.ctx.time.moment();
-        memory.insert(parent, Tended { cursor, not_before });
+        let new = || Tended {
+            cursor: Cursor::default(),
+            untold: None,
+            not_before: self.ctx.time.moment(),
+        };
+        change(memory.entry(parent).or_insert_with(new));
     }
 
     fn memory(&self) -> MutexGuard<'_, HashMap<TaskId, Tended>> {

@@ -7,7 +7,10 @@ use std::{
     sync::Arc,
 };
 
-use super::rows::{self, Cursor};
+use super::{
+    cancel::{Feller, Marked},
+    rows::{self, Cursor},
+};
 use crate::{
     flow::{
         api::{CancelOutcome, Fault, TaskView, VisibleState},
@@ -46,24 +49,14 @@ pub struct Children {
 /// The result of a cancel of a tree.
 #[derive(Debug, Clone)]
 pub struct TreeCancelled {
-    /// The outcome for the root, and the root.
+    /// The outcome for the tree, which is that of the task where it has none; and the root.
     pub root: (CancelOutcome, TaskView),
     /// Tasks below it that were cancelled.
     pub cancelled: u64,
     /// Tasks below it whose attempts were told to stop.
     pub requested: u64,
-    /// All that was found below was told. If not, the same request goes on.
+    /// All that was found below was told. If not, the checks of the tree go on, and so does the same request.
     pub complete: bool,
-}
-
-impl TreeCancelled {
-    fn note(&mut self, outcome: CancelOutcome) {
-        match outcome {
-            CancelOutcome::Cancelled => self.cancelled += 1,
-            CancelOutcome::CancelRequested => self.requested += 1,
-            _ => {}
-        }
-    }
 }
 
 /// The forester. Cheap to clone.
@@ -72,6 +65,7 @@ pub struct Forester {
     ctx: Arc<Context>,
     finder: Finder,
     canceller: Canceller,
+    feller: Feller,
 }
 
 impl Forester {
@@ -81,11 +75,13 @@ impl Forester {
         ctx: Arc<Context>,
         finder: Finder,
         canceller: Canceller,
+        feller: Feller,
     ) -> Self {
         Self {
             ctx,
             finder,
             canceller,
+            feller,
         }
     }
 
@@ -142,58 +138,64 @@ impl Forester {
         Ok(Children { tasks, next })
     }
 
-    /// Cancels a task and those below it that have not ended, the upper ones first; none when there is no such task. Tasks that
-    /// are added meanwhile may be missed. Repeating it goes on.
+    /// Cancels the tree of a task: first the record of its root says so, then all below it that has not ended is cancelled, the
+    /// upper ones first, but for what undoes something. None when there is no such task. Repeating it goes on; so do the checks
+    /// of the tree, without a caller.
     ///
     /// # Errors
-    /// When the store is away; what was cancelled stays so.
+    /// When the store is away, or nodes of an earlier version run; what was written stays so.
     pub async fn cancel(&self, root: TaskId) -> Result<Option<TreeCancelled>, Fault> {
+        let seen = self.finder.listed(root).await?;
+        let mut marked = match seen.filter(|task| task.spec.is_parent()) {
+            Some(task) => Some(self.feller.begin(root, &task.spec).await?),
+            None => None,
+        };
         let answer = self.canceller.cancel(&[root]).await.pop();
-        let Some(answer) = answer.unwrap_or(Ok(None))? else {
+        let Some((own, task)) = answer.unwrap_or(Ok(None))? else {
             return Ok(None);
         };
+        if marked.is_none() && task.spec.is_parent() {
+            // It has got its first child meanwhile.
+            marked = Some(self.feller.begin(root, &task.spec).await?);
+        }
+        let outcome = match (marked, own) {
+            (Some(Marked::Now), CancelOutcome::CancelRequested) | (None, _) => own,
+            (Some(Marked::Now), _) => CancelOutcome::Cancelled,
+            (Some(Marked::Before), _) => CancelOutcome::AlreadyCancelled,
+            (Some(Marked::Late), _) => CancelOutcome::TooLate,
+        };
         let mut done = TreeCancelled {
-            root: answer,
+            root: (outcome, task),
             cancelled: 0,
             requested: 0,
             complete: true,
         };
+        if matches!(marked, Some(Marked::Now | Marked::Before)) {
+            self.below(root, &mut done).await?;
+        }
+        Ok(Some(done))
+    }
+
+    /// Cancels what is below a task whose tree is cancelled, level by level, within the bound of a request.
+    async fn below(&self, root: TaskId, done: &mut TreeCancelled) -> Result<(), Fault> {
         let mut left = TREE_CANCELS_MAX;
         let mut open = VecDeque::from([root]);
-        if !done.root.1.spec.is_parent() {
-            open.clear();
-        }
         while let Some(parent) = open.pop_front() {
             let mut from = Some(Cursor::default());
             while let Some(at) = from {
                 if left == 0 {
                     done.complete = false;
-                    return Ok(Some(done));
+                    return Ok(());
                 }
-                let page = rows::page(&self.ctx, parent, &at, CHILDREN_PAGE.min(left)).await?;
-                let (mut ids, mut parents) = (Vec::new(), Vec::new());
-                for (child, row) in page.rows {
-                    if let ChildRow::Added { spec, .. } = row {
-                        ids.push(child);
-                        parents.push(spec.is_parent());
-                    }
-                }
-                left -= ids.len().min(left);
-                let answers = self.canceller.cancel(&ids).await;
-                for ((child, mut is_parent), answer) in ids.into_iter().zip(parents).zip(answers) {
-                    if let Some((outcome, view)) = answer? {
-                        done.note(outcome);
-                        // It may have got its first child after the row above it was written.
-                        is_parent |= view.spec.is_parent();
-                    }
-                    if is_parent {
-                        open.push_back(child);
-                    }
-                }
-                from = page.next;
+                let told = self.feller.children(parent, &at, left).await?;
+                left -= told.open.min(left);
+                done.cancelled += told.cancelled;
+                done.requested += told.requested;
+                open.extend(told.parents);
+                from = told.next;
             }
         }
-        Ok(Some(done))
+        Ok(())
     }
 }
 

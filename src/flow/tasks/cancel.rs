@@ -36,7 +36,7 @@ use crate::{
         TASK_EVENTS,
         api::{CancelOutcome, Fault, TaskView, View},
         context::Context,
-        dispatch::look_entries::look_at_tree,
+        dispatch::look_entries::{look_at_parent, look_at_tree},
         entries::{entry_writer::Placer, leftovers::Leftovers, watermarks::Hands},
         query::find::{Finder, Subject, unwritten_view, view_of_row},
     },
@@ -228,6 +228,21 @@ impl Canceller {
         placed.into_iter().try_for_each(|placed| placed.map(drop))
     }
 
+    /// Puts a look at a task whose tree is about to be cancelled: what this call leaves is found by it.
+    ///
+    /// # Errors
+    /// When it may not be durable; repeating it is safe.
+    pub(in crate::flow) async fn come_back(
+        &self,
+        id: TaskId,
+        row: Option<&TaskRow>,
+        spec: &Arc<Spec>,
+    ) -> Result<(), Fault> {
+        let look = look_at_parent(&self.ctx, id, row, spec);
+        let placed = self.placer.place(vec![look]).await;
+        placed.into_iter().try_for_each(|placed| placed.map(drop))
+    }
+
     /// Ends a task that waits for the own run of its parent, which did not succeed. One that waits no more stays as it is.
     ///
     /// # Errors
@@ -253,6 +268,28 @@ impl Canceller {
     ) -> Result<(), Fault> {
         let over = Event::WaitOver { fails, error };
         self.waited_in_vain(id, spec, over).await
+    }
+
+    /// Cancels a child that nothing stands for but its row under its parent. False when it is there by now, or was.
+    ///
+    /// # Errors
+    /// As of [`Self::parent_failed`].
+    pub(in crate::flow) async fn unentered(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+    ) -> Result<bool, Fault> {
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| match row {
+            None => state::next(id, None, spec, Event::Cancel, now, nonce),
+            Some(_) => Err(Refusal::Stale),
+        };
+        let Moved::To(row) = self.mover.apply(id, None, false, decide).await? else {
+            return Ok(false);
+        };
+        ended::note(&row);
+        self.end_steps(&row).await?;
+        self.keep_looking(&row).await?;
+        Ok(true)
     }
 
     async fn waited_in_vain(

@@ -108,7 +108,7 @@ impl Asker {
                     // The tree may end meanwhile, and tasks that they were to wait for may be forgotten: the checks enter them.
                     Ok(_)
                     | Err(
-                        Fault::Family(family::Refusal::Ended(_))
+                        Fault::Family(family::Refusal::Ended(_) | family::Refusal::Cancelled(_))
                         | Fault::Join(_)
                         | Fault::Upgrading { .. },
                     ) => {}

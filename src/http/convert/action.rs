@@ -97,20 +97,20 @@ fn read_action(at: &str, action: &api::action::Action, wrong: &mut Violations) -
 /// # Errors
 /// A text about the mistake.
 pub(super) fn when(states: &[EndState]) -> Result<When, String> {
-    let (completed, faulted) = (
-        states.contains(&EndState::Completed),
-        states.contains(&EndState::Faulted),
-    );
-    let run: Vec<State> = states.iter().filter_map(|state| of_run(*state)).collect();
+    let tree = notify::tree_of(states);
+    let is_of_tree = tree.completed || tree.faulted;
+    // Beside ends of the tree it is the tree that was cancelled.
+    let run = states.iter().filter_map(|state| of_run(*state));
+    let run = run.filter(|state| !(is_of_tree && *state == State::Cancelled));
     match EndStates::of(run) {
-        Some(run) if !completed && !faulted => Ok(When::Run(run)),
-        None if completed || faulted => Ok(When::Tree { completed, faulted }),
+        Some(run) if !is_of_tree => Ok(When::Run(run)),
+        None if is_of_tree => Ok(When::Tree(tree)),
         Some(_) => Err(
             "has ends of the own run and of the tree: give an action for each, since both may happen"
                 .to_owned(),
         ),
         None => Err(
-            "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`, or of `completed` and `faulted`; leave it out for all ends of the own run"
+            "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`, or of `completed`, `faulted` and `cancelled`, the ends of the tree; leave it out for all ends of the own run"
                 .to_owned(),
         ),
     }
@@ -128,7 +128,7 @@ fn states_of(when: When) -> Option<Vec<EndState>> {
 pub(super) fn all_states_of(when: When) -> Vec<EndState> {
     match when {
         When::Run(states) => run_ends(states).collect(),
-        When::Tree { completed, faulted } => tree_ends(completed, faulted).collect(),
+        When::Tree(tree) => tree_ends(tree).collect(),
     }
 }
 
@@ -141,7 +141,7 @@ pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
     let is_parent = task.kin.as_ref().is_some_and(|kin| kin.is_parent);
     let actions = task.actions.iter().flat_map(|actions| &actions.at_ends);
     let of_tree = |action: &Action| match action.when {
-        When::Tree { .. } => !is_parent,
+        When::Tree(_) => !is_parent,
         When::Run(_) => false,
     };
     match actions.enumerate().find(|(_, action)| of_tree(action)) {

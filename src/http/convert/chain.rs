@@ -6,6 +6,7 @@ use super::{
     action::{self, when},
     content::{self, JSON},
     new_task::{Context, new_task},
+    notify::tree_outcome,
     template::task_request,
 };
 use crate::{
@@ -14,7 +15,7 @@ use crate::{
         previous::{Parts, PreviousResponse},
         problem::FieldError,
         task_request::TaskRequest,
-        task_response::{FollowUpResponse, TaskState, TreeState},
+        task_response::{FollowUpResponse, TaskState},
         text::DurationText,
         time,
         worker::View,
@@ -227,7 +228,7 @@ fn check_places(
 ) -> Result<(), Error> {
     for (place, follow) in then.iter().enumerate() {
         let at = format!("{above}/then/{place}");
-        let of_tree = matches!(follow.when, When::Tree { .. });
+        let of_tree = matches!(follow.when, When::Tree(_));
         if of_tree && !is_parent {
             let detail = "names ends of the tree, and only a task with `children`, which may be an empty list, has one";
             return Err(unusable(&format!("{at}/states"), detail));
@@ -283,7 +284,13 @@ pub(super) fn shown(task: &TaskView, view: View) -> Vec<FollowUpResponse> {
     let ends = [run, task.tree.map(End::Tree)];
     let shown = |(place, follow): (usize, &FollowUp<Spec>)| {
         let mut ends = ends.into_iter().flatten();
-        let end = ends.find(|end| follow.when.has(*end));
+        let is_due = |end: &End| follow.when.has(*end, task.run_state.unwrap_or(State::New));
+        // A follow-up of a root in its own tree is named by the time of the cancel, which its row has not.
+        let is_shown = |end: &End| {
+            let of_root = matches!(end, End::Tree(_)) && task.spec.parent().is_none();
+            !(follow.in_tree && of_root)
+        };
+        let end = ends.find(is_due).filter(is_shown);
         let id = end.map(|end| follow_id(task.id, task.generation, end, (place, follow)));
         let mut draft = follow.clone().map(TaskDraft::from);
         if view == View::Basic {
@@ -321,20 +328,14 @@ fn previous(previous: &Previous) -> PreviousResponse {
     let Previous {
         task,
         state,
-        tree_faulted,
+        tree,
         result,
         error,
     } = previous;
     let mut response = PreviousResponse::new(Parts {
         id: task.to_string(),
         state: state_of(*state),
-        tree_state: tree_faulted.map(|faulted| {
-            if faulted {
-                TreeState::Faulted
-            } else {
-                TreeState::Completed
-            }
-        }),
+        tree_state: tree.map(tree_outcome),
         error: error.clone(),
     });
     let Some(result) = result else {

@@ -56,6 +56,8 @@ impl Asked {
             parent: parent.map(|text| parent_id(&text)).transpose()?,
             is_parent: children.is_some(),
             after_parent,
+            // The service sets it.
+            undoes: false,
         };
         Ok(Self {
             kin: Some(kin),

@@ -9,11 +9,12 @@ use crate::{
     api::{
         action::EndState,
         notify::{Notify, NotifyKafka},
-        task_response::TaskState,
+        task_response::{TaskState, TreeState},
     },
     http::error::{Code, Error},
     model::{
         draft::TaskDraft,
+        kin::TreeOutcome,
         notify::{self, Destination, EndStates, TreeStates},
         row::State,
     },
@@ -60,10 +61,7 @@ pub(super) fn read(notify: &Notify, violations: &mut Violations) -> Option<notif
 /// Reads which ends are told. Those of the own run and of the tree may stand together: each has a message of its own.
 fn ends(states: &[EndState]) -> Result<(Option<EndStates>, TreeStates), String> {
     let run = EndStates::of(states.iter().filter_map(|state| of_run(*state)));
-    let tree = TreeStates {
-        completed: states.contains(&EndState::Completed),
-        faulted: states.contains(&EndState::Faulted),
-    };
+    let tree = tree_of(states);
     if run.is_none() && tree.is_empty() {
         return Err(
             "must be some of `succeeded`, `failed`, `cancelled`, `expired`, `dead`, `completed` and `faulted`; leave it out for all ends of the own run"
@@ -73,13 +71,22 @@ fn ends(states: &[EndState]) -> Result<(Option<EndStates>, TreeStates), String> 
     Ok((run, tree))
 }
 
+/// Reads which ends of the tree are among some: a task, or its tree, may be cancelled.
+pub(super) fn tree_of(states: &[EndState]) -> TreeStates {
+    TreeStates {
+        completed: states.contains(&EndState::Completed),
+        faulted: states.contains(&EndState::Faulted),
+        cancelled: states.contains(&EndState::Cancelled),
+    }
+}
+
 /// Refuses a notice of the end of a tree for a task that can have none.
 ///
 /// # Errors
 /// [`Code::InvalidRequest`], with the field.
 pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
     let is_parent = task.kin.as_ref().is_some_and(|kin| kin.is_parent);
-    let of_tree = |notify: &notify::Notify| !notify.tree.is_empty();
+    let of_tree = |notify: &notify::Notify| notify.tree.completed || notify.tree.faulted;
     if is_parent || !task.notify.as_ref().is_some_and(of_tree) {
         return Ok(());
     }
@@ -149,10 +156,14 @@ pub(super) fn run_ends(states: EndStates) -> impl Iterator<Item = EndState> {
 }
 
 /// Writes ends of the tree.
-pub(super) fn tree_ends(completed: bool, faulted: bool) -> impl Iterator<Item = EndState> {
-    let completed = completed.then_some(EndState::Completed);
-    let faulted = faulted.then_some(EndState::Faulted);
-    completed.into_iter().chain(faulted)
+pub(super) fn tree_ends(tree: TreeStates) -> impl Iterator<Item = EndState> {
+    let ends = [
+        (tree.completed, EndState::Completed),
+        (tree.faulted, EndState::Faulted),
+        (tree.cancelled, EndState::Cancelled),
+    ];
+    ends.into_iter()
+        .filter_map(|(is_one, end)| is_one.then_some(end))
 }
 
 /// Returns the name of a terminal state.
@@ -168,12 +179,27 @@ pub fn end_state(state: State) -> Option<TaskState> {
     })
 }
 
+/// Returns the name of how a tree has ended.
+#[must_use]
+pub const fn tree_outcome(outcome: TreeOutcome) -> TreeState {
+    match outcome {
+        TreeOutcome::Completed => TreeState::Completed,
+        TreeOutcome::Faulted => TreeState::Faulted,
+        TreeOutcome::Cancelled => TreeState::Cancelled,
+    }
+}
+
 /// Writes it.
 pub(super) fn response(notify: &notify::Notify) -> Notify {
     let notify::Notify { to, states, tree } = notify;
     let is_usual = *states == Some(EndStates::ALL) && tree.is_empty();
     let run = states.iter().flat_map(|states| run_ends(*states));
-    let ends = run.chain(tree_ends(tree.completed, tree.faulted));
+    let apart = TreeStates {
+        // It stands among those of the run.
+        cancelled: false,
+        ..*tree
+    };
+    let ends = run.chain(tree_ends(apart));
     let (kafka, http) = match to {
         Destination::Kafka { topic } => {
             let topic = topic.clone();
@@ -208,12 +234,14 @@ mod tests {
             r#"{"kafka":{"topic":"ends"},"states":["failed","dead"]}"#,
             r#"{"kafka":{"topic":"ends"},"states":["dead","completed","faulted"]}"#,
             r#"{"kafka":{"topic":"ends"},"states":["faulted"]}"#,
+            r#"{"kafka":{"topic":"ends"},"states":["cancelled","completed"]}"#,
         ] {
             let shown = response(&read_text(text).unwrap());
             assert_eq!(serde_json::to_string(&shown).unwrap(), text);
         }
         let all = r#"{"kafka":{"topic":"ends"},"states":["dead","failed","succeeded","expired","cancelled","dead"]}"#;
-        assert_eq!(response(&read_text(all).unwrap()).states, None);
+        let shown = response(&read_text(all).unwrap()).states;
+        assert_eq!(shown.map(|states| states.len()), Some(5), "its tree, too");
     }
 
     #[test]

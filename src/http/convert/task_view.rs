@@ -282,8 +282,7 @@ impl From<VisibleState> for TaskState {
 /// Returns where a task stands with all below it.
 pub(super) fn tree_state(task: &TaskView) -> TreeState {
     match task.tree {
-        Some(tree) if tree.faulted => TreeState::Faulted,
-        Some(_) => TreeState::Completed,
+        Some(tree) => notify::tree_outcome(tree.outcome),
         None if task.spec.is_parent() => TreeState::WaitingForChildren,
         None => TreeState::None,
     }

@@ -69,8 +69,7 @@ fn words(node: &Node) -> [String; 2] {
     let name = node.task.spec.callback().unwrap_or("task");
     let mut state = node.task.state.name().to_owned();
     if let Some(tree) = node.task.tree {
-        let end = if tree.faulted { "faulted" } else { "completed" };
-        write!(state, ", {end}").unwrap_or_default();
+        write!(state, ", {}", tree.outcome.name()).unwrap_or_default();
     }
     if node.cut {
         let counts: Vec<String> = counts(node)

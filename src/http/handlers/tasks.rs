@@ -217,10 +217,10 @@ pub(in crate::http) async fn read(
 /// Cancels a task. The answer says whether the cancel or the firing won.
 #[utoipa::path(post, path = "/v1/tasks/{id}/cancel", tag = "tasks", operation_id = "cancelTask",
     params(("id" = String, Path, description = "The task's id")),
-    request_body(content = Option<CancelRequest>, description = "With `tree`, all tasks below it are cancelled, too"),
+    request_body(content = Option<CancelRequest>, description = "With `tree`, all tasks below it are cancelled, too, and its tree ends as `cancelled`"),
     responses(
         (status = 200, description = "Who won; with `tree`: all tasks below it were told", body = CancelTreeResponse),
-        (status = 202, description = "With `tree`: more tasks are left below it. The same request goes on", body = CancelTreeResponse),
+        (status = 202, description = "With `tree`: more tasks are left below it. The service goes on by itself, and so does the same request", body = CancelTreeResponse),
         (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn cancel(
     State(api): State<Api>,

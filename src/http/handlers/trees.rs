@@ -73,7 +73,7 @@ pub(super) async fn cancelled(api: &Api, id: TaskId) -> Result<Response, Error> 
     let (outcome, task) = done.root;
     let body = CancelTreeResponse {
         outcome: outcome.into(),
-        reason: (outcome == api::CancelOutcome::TooLate).then(|| why_too_late(&task)),
+        reason: (outcome == api::CancelOutcome::TooLate).then(|| why_too_late_of_tree(&task)),
         task: task_response(&task, View::Basic),
         cancelled: done.cancelled,
         cancel_requested: done.requested,
@@ -98,7 +98,7 @@ pub(super) async fn cancelled(api: &Api, id: TaskId) -> Result<Response, Error> 
     responses(
         (status = 200, description = "All of the tree was looked at", body = RetryFailedResponse),
         (status = 202, description = "More is left: send the request again with the `failed_before` of this answer", body = RetryFailedResponse),
-        (status = 409, description = "`tree_not_ended`: it goes on. `nothing_failed`: nothing of it failed", body = Problem, content_type = "application/problem+json"),
+        (status = 409, description = "`tree_not_ended`: it goes on. `nothing_failed`: nothing of it failed. `tree_cancelled`: it was cancelled as a whole", body = Problem, content_type = "application/problem+json"),
         (status = 422, description = "`not_in_a_tree`: `run` starts a dead task again", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn retry_failed(
@@ -134,6 +134,15 @@ pub(in crate::http) async fn retry_failed(
     Ok((status, answer::json(&body)).into_response())
 }
 
+/// Says why a task could not be cancelled with all below it.
+fn why_too_late_of_tree(task: &api::TaskView) -> String {
+    match task.tree {
+        Some(tree) => format!("its tree has ended: it is {}", tree.outcome.name()),
+        None if task.spec.is_parent() => "its tree has just ended".to_owned(),
+        None => why_too_late(task),
+    }
+}
+
 fn why_not(why: NotRetried) -> Error {
     let (code, detail) = match why {
         NotRetried::NoTree => (
@@ -143,6 +152,10 @@ fn why_not(why: NotRetried) -> Error {
         NotRetried::GoesOn => (
             Code::TreeNotEnded,
             "the task, or something below it, has not ended: try again when it has, or cancel it first",
+        ),
+        NotRetried::Cancelled => (
+            Code::TreeCancelled,
+            "the task was cancelled with all below it, or a task above it was: nothing of that runs again; register it anew",
         ),
         NotRetried::NothingFailed => (
             Code::NothingFailed,

@@ -237,7 +237,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             error: message.error,
             died: message.death_stamp,
             erased: message.erased,
-            tree: message.tree.map(tree_end_from_message),
+            tree: message.tree.map(tree_end_from_message).transpose()?,
             rounds: rounds_from_message(message.rounds),
             history: History {
                 attempts: message.attempts.into_iter().map(attempt).collect(),

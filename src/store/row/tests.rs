@@ -11,7 +11,7 @@ use crate::model::{
     entry::{DoneReason, Entry, Key, KeyCode},
     history::{Answered, Attempt, Ending},
     ids::{NodeId, TaskId},
-    kin::{Rounds, TreeEnd},
+    kin::{Rounds, TreeEnd, TreeOutcome},
     state::{Detail, Expect, History, State, TaskRow},
     target::Target,
     task::{Body, Content, Priority, Spec},
@@ -129,7 +129,7 @@ fn row(state: State) -> TaskRow {
             died: Some(7_001),
             erased: true,
             tree: Some(TreeEnd {
-                faulted: true,
+                outcome: TreeOutcome::Cancelled,
                 at: Millis(9),
             }),
             rounds: Rounds {

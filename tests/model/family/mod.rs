@@ -9,6 +9,7 @@
 //! slots and clocks, the cursor of a sweep, and trees of more levels: each level is such a tree.
 
 mod after;
+mod cancel;
 mod deep_world;
 mod retry;
 mod retry_deep;

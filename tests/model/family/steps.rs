@@ -88,7 +88,7 @@ const fn change(what: Pending) -> (Tree, Tree) {
         Pending::Close => (Tree::Open, Tree::Closing),
         Pending::Reopen => (Tree::Closing, Tree::Open),
         Pending::Row | Pending::Entry | Pending::Finish => {
-            (Tree::Closing, family::end(State::Succeeded, false))
+            (Tree::Closing, family::end(State::Succeeded, false, false))
         }
     }
 }

@@ -204,6 +204,7 @@ fn spec(task: Task) -> Spec {
         parent: task.parent.map(id),
         is_parent: task.is_parent,
         after_parent: task.after_parent,
+        undoes: false,
     };
     Spec {
         indexed: Vec::new(),

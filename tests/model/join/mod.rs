@@ -13,7 +13,7 @@ mod circles;
 mod steps;
 
 use tickwheel::model::{
-    family::Outcome,
+    family::{Outcome, TreeOutcome},
     ids::TaskId,
     join::{self, After, Condition, Seen, Verdict},
     state::State,
@@ -171,7 +171,11 @@ impl Join {
             };
             let outcome = Outcome {
                 state,
-                faulted: state == State::Failed,
+                tree: if state == State::Failed {
+                    TreeOutcome::Faulted
+                } else {
+                    TreeOutcome::Completed
+                },
                 at: Millis(1),
             };
             (id(place), Seen::Ended(outcome))

@@ -5,7 +5,7 @@
 use std::collections::BTreeMap;
 
 use tickwheel::model::{
-    family,
+    family::{self, TreeOutcome},
     ids::TaskId,
     state::{Outcome, State},
 };
@@ -104,13 +104,19 @@ fn faulted(tasks: &[Task<'_>], task: &Task<'_>, findings: &mut Findings) {
     let child = |other: &Task<'_>| {
         let own = other.state().is_some_and(family::faults);
         let below = other.row.and_then(|row| row.detail.tree);
-        own || below.is_some_and(|tree| tree.faulted)
+        own || below.is_some_and(|tree| tree.outcome == TreeOutcome::Faulted)
     };
-    let expected = family::faults(row.state) || tasks.iter().filter(is_child).any(child);
-    if tree.faulted != expected {
+    let faulted = family::faults(row.state) || tasks.iter().filter(is_child).any(child);
+    // No tree is cancelled as a whole here.
+    let expected = if faulted {
+        TreeOutcome::Faulted
+    } else {
+        TreeOutcome::Completed
+    };
+    if tree.outcome != expected {
         let name = task.name();
         findings.add(format!(
-            "the tree of {name} is {tree:?}, faulted must be {expected}"
+            "the tree of {name} is {tree:?}, and must be {expected:?}"
         ));
     }
 }

@@ -18,7 +18,7 @@ use tickwheel::{
         email::Email,
         family::Kin,
         ids::TaskId,
-        notify::EndStates,
+        notify::{EndStates, TreeStates},
         state::{Outcome, State},
     },
     store::faulty::{Call, Fate},
@@ -220,10 +220,11 @@ async fn crash_at_a_tree(nth: usize, fate: Fate) -> Result<usize, String> {
     let mut root = kin(callback(world.time.now().after(SECOND)), None, true);
     root.draft.actions = Some(Box::new(Actions {
         at_ends: vec![Action {
-            when: When::Tree {
+            when: When::Tree(TreeStates {
                 completed: true,
                 faulted: true,
-            },
+                cancelled: true,
+            }),
             deed: Deed::Email(Box::new(Email {
                 to: vec!["ada@example.org".to_owned()],
                 subject: "tree".to_owned(),

@@ -16,7 +16,7 @@ use tickwheel::{
         tasks::asked::AskedTask,
     },
     model::{
-        family::Kin,
+        family::{Kin, TreeOutcome},
         ids::TaskId,
         key::OnConflict,
         look_step::LookStep,
@@ -262,7 +262,11 @@ async fn a_child_that_waits_is_cancelled_and_not_moved() {
         ran.len() == 1 && ran[0].began >= top.end_time.unwrap(),
         "{ran:?}"
     );
-    assert!(top.tree.is_some_and(|tree| !tree.faulted), "{top:?}");
+    assert!(
+        top.tree
+            .is_some_and(|tree| tree.outcome == TreeOutcome::Completed),
+        "{top:?}"
+    );
     worker.abort();
 }
 
@@ -324,6 +328,10 @@ fn a_child_is_not_cancelled_with_a_run_that_came_before_the_one_it_waits_for() {
         let view = read(&service, waits).await;
         assert_eq!(view.state, VisibleState::Succeeded, "{view:?}");
         let top = read(&service, parent).await;
-        assert!(top.tree.is_some_and(|tree| !tree.faulted), "{top:?}");
+        assert!(
+            top.tree
+                .is_some_and(|tree| tree.outcome == TreeOutcome::Completed),
+            "{top:?}"
+        );
     });
 }

@@ -19,7 +19,7 @@ use tickwheel::{
         },
     },
     model::{
-        family::Kin,
+        family::{Kin, TreeOutcome},
         ids::TaskId,
         join::{After, Asked, Condition},
         key::OnConflict,
@@ -271,7 +271,11 @@ async fn plants(holder: Holder, repeats: bool, at: usize, fate: Fate) -> usize {
     assert_eq!(top.tree.is_some(), is_tree, "{what}: {top:?}");
     if let Some(tree) = top.tree {
         let late = executions.iter().find(|one| one.ended > tree.at);
-        assert_eq!((late, tree.faulted), (None, false), "{what}");
+        assert_eq!(
+            (late, tree.outcome == TreeOutcome::Faulted),
+            (None, false),
+            "{what}"
+        );
     }
     match (holder, &answered) {
         // A tree that goes on is not replaced.

@@ -93,6 +93,7 @@ async fn a_tree_with_a_child_that_an_earlier_version_would_damage_is_refused_as_
             parent: None,
             is_parent,
             after_parent,
+            undoes: false,
         }));
     };
     let (mut root, mut child) = (plain(&world), plain(&world));
@@ -119,6 +120,16 @@ async fn a_tree_with_a_child_that_an_earlier_version_would_damage_is_refused_as_
     world.pass(SECOND * 40).await;
     let taken = service.register_tree(tree()).await;
     assert!(matches!(taken, Ok(Answer::Created(_))), "{taken:?}");
+    // It would forget that the tree was cancelled.
+    earlier(&world).await;
+    let refused = service.trees().cancel(id).await;
+    let field = "tree";
+    assert!(
+        matches!(&refused, Err(Fault::Upgrading { field: of }) if *of == field),
+        "{refused:?}"
+    );
+    world.pass(SECOND * 40).await;
+    assert!(service.trees().cancel(id).await.unwrap().is_some());
 }
 
 #[tokio::test(start_paused = true)]
@@ -233,6 +244,7 @@ async fn what_was_taken_before_an_earlier_version_came_is_answered_again() {
             parent: None,
             is_parent,
             after_parent: !is_parent,
+            undoes: false,
         }));
     }
     let first = registered(&service, &chain, (&root, &child)).await;

@@ -4,6 +4,7 @@
 mod actions;
 mod adopted;
 mod after_parent;
+mod cancelled_trees;
 mod catch_up;
 mod causes;
 mod chains;

@@ -29,6 +29,7 @@ const SECOND: Duration = Duration::from_secs(1);
 const BOTH: TreeStates = TreeStates {
     completed: true,
     faulted: true,
+    cancelled: false,
 };
 
 fn kin(mut task: NewTask, parent: Option<TaskId>, is_parent: bool) -> NewTask {

@@ -18,7 +18,7 @@ use tickwheel::{
         service::Service,
     },
     model::{
-        family::Kin,
+        family::{Kin, TreeOutcome},
         ids::TaskId,
         notify::{Destination, EndStates, Notify, TreeStates},
         state::Outcome,
@@ -42,6 +42,7 @@ fn below(parent: TaskId, is_parent: bool) -> Kin {
         parent: Some(parent),
         is_parent,
         after_parent: false,
+        undoes: false,
     }
 }
 
@@ -79,6 +80,7 @@ impl Tree {
             tree: TreeStates {
                 completed: true,
                 faulted: true,
+                cancelled: false,
             },
         });
         let root = add(service, told).await;
@@ -125,7 +127,7 @@ impl Tree {
         let Some(tree) = root.tree else {
             return Some(format!("the tree goes on: {root:?}"));
         };
-        if tree.faulted {
+        if tree.outcome == TreeOutcome::Faulted {
             return Some("it is faulted".to_owned());
         }
         let all = [self.root, self.branch, self.broken, self.waits, self.good];
@@ -205,7 +207,12 @@ async fn run(nth: usize, fate: Fate) -> Result<usize, String> {
     let worker = world.polling_worker(other.service(), |_| None, tree.behaviour());
     world.pass(15 * SECOND).await;
     let ended = read(&service, tree.root).await;
-    assert!(ended.tree.is_some_and(|tree| tree.faulted), "{ended:?}");
+    assert!(
+        ended
+            .tree
+            .is_some_and(|tree| tree.outcome == TreeOutcome::Faulted),
+        "{ended:?}"
+    );
     armed.store(true, SeqCst);
     let answer: Arc<Mutex<Option<Answer>>> = Arc::default();
     let (calling, root, known) = (dying.service(), tree.root, Arc::clone(&answer));

@@ -219,6 +219,7 @@ pub(crate) fn draft(sim: &Sim, scene: &ScenePlan, item: &ItemPlan) -> TaskDraft 
             parent: item.parent.map(|parent| id_at(sim, scene, parent)),
             is_parent: item.is_parent,
             after_parent: item.after_parent,
+            undoes: false,
         }));
     }
     let then = item.then.iter().filter_map(|follow| {
