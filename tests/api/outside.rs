@@ -182,10 +182,19 @@ async fn a_task_is_found_by_its_id_in_a_tick_that_is_longer_than_its_claim_timeo
     }
 }
 
+/// The states of all tasks of a list: those that have ended may be on a later page.
 async fn listed(site: &Site, query: &str) -> Vec<Value> {
-    let page = site.get(&format!("/v1/tasks?{query}")).await.ok();
-    let tasks = page["tasks"].as_array().unwrap().iter();
-    tasks.map(|task| task["state"].clone()).collect()
+    let (mut states, mut token) = (Vec::new(), String::new());
+    loop {
+        let path = format!("/v1/tasks?{query}{token}");
+        let page = site.get(&path).await.ok();
+        let tasks = page["tasks"].as_array().unwrap().iter();
+        states.extend(tasks.map(|task| task["state"].clone()));
+        match page["next_page_token"].as_str() {
+            Some(next) => token = format!("&page_token={next}"),
+            None => return states,
+        }
+    }
 }
 
 async fn changed(site: &Site, task: &Value, verb: &str, body: &Value) -> Value {

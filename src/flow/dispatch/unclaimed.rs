@@ -283,19 +283,11 @@ impl Demand {
     /// Returns what waits now; `bound` tells which limit keeps tasks of a callback back.
     #[must_use]
     pub fn tally(&self, bound: impl Fn(&str) -> Option<Bound>) -> Unclaimed {
-        let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
-        let known = self.lock();
-        let waiting = known.notes.counts(now).into_iter().map(|count| Waiting {
-            polled: known
-                .polled
-                .get(&*count.callback)
-                .map(|at| moment.since(*at)),
-            cause: Cause::of(bound(&count.callback)),
-            callback: count.callback.to_string(),
-            tasks: count.tasks,
-            oldest: count.oldest,
-        });
-        let mut callbacks: Vec<Waiting> = waiting.collect();
+        let (mut callbacks, exact) = self.all_waiting();
+        // Behind the lock: the limiter has one of its own.
+        for waiting in &mut callbacks {
+            waiting.cause = Cause::of(bound(&waiting.callback));
+        }
         let tasks = callbacks.iter().map(|waiting| waiting.tasks).sum();
         let limited = callbacks.iter().filter(|one| one.cause != Cause::Worker);
         let limited = limited.map(|waiting| waiting.tasks).sum();
@@ -304,8 +296,25 @@ impl Demand {
             callbacks,
             tasks,
             limited,
-            exact: self.alone && !known.has_missed(moment),
+            exact,
         }
+    }
+
+    /// Returns the tasks that wait, as if for workers, and whether no others do.
+    fn all_waiting(&self) -> (Vec<Waiting>, bool) {
+        let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
+        let known = self.lock();
+        let waiting = known.notes.counts(now).into_iter().map(|count| {
+            let polled = known.polled.get(&*count.callback);
+            Waiting {
+                polled: polled.map(|at| moment.since(*at)),
+                cause: Cause::Worker,
+                callback: count.callback.to_string(),
+                tasks: count.tasks,
+                oldest: count.oldest,
+            }
+        });
+        (waiting.collect(), self.alone && !known.has_missed(moment))
     }
 
     /// Returns how many tasks of a callback wait now, since when the oldest is due, and whether no others do.

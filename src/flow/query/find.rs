@@ -140,6 +140,15 @@ impl Finder {
         found
     }
 
+    /// Reads the row of a task alone.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(super) async fn row(&self, id: TaskId) -> Result<Option<TaskRow>, Fault> {
+        let _place = self.finds.enter().await?;
+        self.mover.row(id).await
+    }
+
     /// Reads a task of a list, in which it is one of many: a row that cannot be understood is no fault of the list.
     pub(in crate::flow) async fn one_of_list(&self, id: TaskId) -> Result<OneOfList, Fault> {
         let place = self.finds.enter().await?;

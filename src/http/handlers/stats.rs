@@ -7,7 +7,7 @@ use crate::{
     http::{Api, answer::json, convert::stats_view, error::Error},
 };
 
-/// Shows how many tasks are pending, by horizon, and the work of the node that was asked in the last minute.
+/// Shows how many tasks are pending, by horizon, why others wait, and the work of the node that was asked in the last minute.
 #[utoipa::path(get, path = "/v1/stats", tag = "cluster", operation_id = "getStats",
     responses((status = 200, description = "What was seen within the last second", body = StatsResponse),
         (status = "default", description = "Any failure", body = crate::api::problem::Problem, content_type = "application/problem+json")))]

@@ -1,6 +1,12 @@
 //! A request that waits for the end of a task is answered at once by the node that writes the end, and soon by others.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{
+        Arc,
+        atomic::{AtomicUsize, Ordering::SeqCst},
+    },
+    time::Duration,
+};
 
 use tickwheel::{
     flow::{
@@ -8,6 +14,7 @@ use tickwheel::{
         service::Service,
     },
     model::{ids::TaskId, state::Outcome, time::Millis},
+    store::faulty::{Call, Fate},
     time_source::TimeSource,
 };
 use tokio::task::JoinHandle;
@@ -110,4 +117,30 @@ async fn a_cancel_of_a_task_that_has_not_started_is_told_at_once() {
     assert_eq!(task.unwrap().state, VisibleState::Scheduled);
     assert_eq!(at, began.after(60 * SECOND));
     world.check();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_wait_for_a_task_that_nobody_claims_searches_for_it_at_its_beginning_and_end() {
+    let world = World::new(1, 1000);
+    let searches = Arc::new(AtomicUsize::new(0));
+    let counted = Arc::clone(&searches);
+    let fates = move |_, call: Call| {
+        counted.fetch_add(usize::from(call.operation == "find_entries"), SeqCst);
+        Fate::Go
+    };
+    let node = world.node_with(1, Arc::new(fates));
+    let (service, time) = (node.service(), &world.time);
+    world.pass(3 * SECOND).await;
+    let id = register(&service, vec![callback(time.now())]).await[0].id;
+    world.pass(SECOND).await;
+    searches.store(0, SeqCst);
+    service.get(id, View::Basic).await.unwrap();
+    let once = searches.swap(0, SeqCst);
+    assert!(once > 0, "nobody has claimed it: its entry is searched for");
+    let (task, _) = wait(node.service(), time, id).await.unwrap();
+    assert_eq!(task.unwrap().state, VisibleState::Enqueued);
+    let both = searches.swap(0, SeqCst);
+    // Its entry is a look by now, which is found a little later.
+    service.get(id, View::Basic).await.unwrap();
+    assert_eq!(both, once + searches.load(SeqCst));
 }
