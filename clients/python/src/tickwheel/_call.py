@@ -1,0 +1,128 @@
+"""A call of the API: its request, and how its answer is read. Both clients send the same ones."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote
+
+import httpx
+
+from . import _decode, _encode
+from .errors import NoAnswer, ProblemError, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
+from .models import Problem
+
+T = TypeVar("T", covariant=True)
+
+_QUOTED_MAX = 200
+_PLACE = re.compile(r"{(\w+)}")
+# What a proxy answers whose server is away.
+_PROXY = (502, 503, 504)
+
+
+@dataclass(frozen=True)
+class Call(Generic[T]):
+    """A call. Operation, method and path are those of `schemas/openapi.json`; a test compares them."""
+
+    operation: str
+    method: str
+    path: str
+    answer: Any
+    """The type of the answer: a model, `str` for a text, or None for an answer without a body."""
+    path_values: Mapping[str, str] = field(default_factory=dict)
+    query: Mapping[str, Any] = field(default_factory=dict)
+    headers: Mapping[str, str | None] = field(default_factory=dict)
+    body: Any = None
+    """A value that JSON has a form of, or JSON that is written already; None is no body."""
+    repeatable: bool = False
+    """Whether sending it twice does no harm."""
+    wait: float = 0
+    """Seconds that the service is asked to wait, on top of the time limit."""
+    accepts: tuple[int, ...] = ()
+    """Statuses besides 2xx whose body is an answer, too."""
+
+    def within(self, server: str, headers: Mapping[str, str]) -> dict[str, Any]:
+        """The arguments of a request of `httpx` to this server."""
+        own = {name: value for name, value in self.headers.items() if value is not None}
+        path = _PLACE.sub(lambda place: quote(self.path_values[place[1]], safe=""), self.path)
+        request: dict[str, Any] = {"method": self.method, "url": server + path, "headers": {**headers, **own}}
+        query = {name: _query_text(value) for name, value in self.query.items() if value is not None}
+        if query:
+            request["params"] = query
+        if self.body is not None:
+            request["content"] = self.body if isinstance(self.body, bytes) else _encode.dumps(self.body).encode()
+            request["headers"]["content-type"] = "application/json"
+        return request
+
+    def read(self, server: str, response: httpx.Response) -> T:
+        """Reads an answer.
+
+        Raises:
+            TickwheelError: it is no success, or cannot be read.
+        """
+        if not response.is_success and response.status_code not in self.accepts:
+            raise failure(server, response)
+        if self.answer is None:
+            return None  # type: ignore[return-value]
+        if self.answer is str:
+            return response.text  # type: ignore[return-value]
+        try:
+            answer: T = _decode.answer(self.answer, json.loads(response.content))
+        except ValueError as error:
+            raise UnexpectedAnswer(server, f"{error} in {_quoted(response.content)}") from None
+        return answer
+
+    def with_page(self, token: str) -> Call[T]:
+        """The same call for another page of its list."""
+        return replace(self, query={**self.query, "page_token": token})
+
+
+def failure(server: str, response: httpx.Response) -> TickwheelError:
+    """The error for an answer that is no success."""
+    status, body = response.status_code, response.content
+    try:
+        problem = _decode.answer(Problem, json.loads(body))
+    except ValueError:
+        reason = f"{status} {response.reason_phrase}: {_quoted(body)}"
+        if status in _PROXY:
+            return NoAnswer(server, reason, sent=True)
+        return UnexpectedAnswer(server, reason)
+    return of_problem(problem, status, retry_after(response.headers))
+
+
+def retry_after(headers: httpx.Headers) -> float | None:
+    """The seconds of `Retry-After`; a date is not what this service sends."""
+    try:
+        return max(0.0, float(headers["retry-after"]))
+    except (KeyError, ValueError):
+        return None
+
+
+def may_be_repeated(call: Call[Any], error: TickwheelError) -> bool:
+    """Whether a failed call may be sent once more as it is, and may then succeed."""
+    if isinstance(error, NoAnswer):
+        return call.repeatable or not error.sent
+    if isinstance(error, Unavailable):
+        # Refused at the door, so it did not happen.
+        refused = error.status in (429, 503) and not error.outcome_unknown
+        return error.problem.retryable and (refused or call.repeatable)
+    return False
+
+
+def asks_another_server(call: Call[Any], error: TickwheelError) -> bool:
+    """Whether another server may answer at once."""
+    elsewhere = isinstance(error, NoAnswer) or (isinstance(error, ProblemError) and error.status == 503)
+    return elsewhere and may_be_repeated(call, error)
+
+
+def _query_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
+
+
+def _quoted(body: bytes) -> str:
+    return repr(body[:_QUOTED_MAX].decode(errors="replace"))

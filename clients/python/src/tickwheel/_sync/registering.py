@@ -1,0 +1,174 @@
+# Written by scripts/unasync.py from _aio/registering.py: change that file, then run `make clients`.
+"""Registrations and cancels, which travel together with those of other callers."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any, TypeVar
+
+from .. import _encode
+from .._backoff import Backoff
+from .._batch import BYTES_MAX, ITEMS_MAX, joined
+from .._call import Call
+from .._ids import IdMaker
+from .._waits import lock_sync, sleep_sync
+from ..errors import ProblemError, Refused, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
+from ..models import BatchCancelResponse, BatchCreateResponse, CancelTreeResponse, IdsResponse, TaskResponse
+from ..requests import TaskRequest
+from .coalesce import Coalescer
+from .transport import Transport
+
+R = TypeVar("R")
+
+
+class Registering:
+    """Makes ids, and sends what concurrent callers register and cancel as batches."""
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+        self._ids = IdMaker()
+        self._asking = lock_sync()
+        self._registrations: Coalescer[TaskResponse] = Coalescer(self._send_registrations)
+        self._cancels: Coalescer[CancelTreeResponse] = Coalescer(self._send_cancels)
+
+    def register(self, task: dict[str, Any], limit: float) -> TaskResponse:
+        """Registers a task within `limit` seconds."""
+        end = time.monotonic() + limit
+        is_fixed = self._fix([task])
+        item = _encode.dumps(task).encode()
+        if not is_fixed:
+            # Sent twice it could be two tasks, so it goes alone and its error says whether it may have arrived.
+            return self._transport.send(_create(item, is_fixed), end - time.monotonic())
+        return _until(self._registrations, item, end)
+
+    def register_all(self, tasks: Iterable[TaskRequest], limit: float) -> Sequence[TaskResponse | ProblemError]:
+        """Registers tasks in their order. Each has its own result; `limit` holds for each request of up to 256."""
+        requests = [_encode.request(task) for task in tasks]
+        is_fixed = self._fix(requests)
+        results: list[TaskResponse | ProblemError] = []
+        batch: list[bytes] = []
+        size = 0
+        for item in [_encode.dumps(request).encode() for request in requests]:
+            if batch and (len(batch) == ITEMS_MAX or size + len(item) > BYTES_MAX):
+                results += self._create_batch(batch, limit, is_fixed)
+                batch, size = [], 0
+            batch.append(item)
+            size += len(item) + 1
+        if batch:
+            results += self._create_batch(batch, limit, is_fixed)
+        return results
+
+    def cancel(self, id: str, limit: float) -> CancelTreeResponse:
+        """Cancels a task, not its tree."""
+        return _until(self._cancels, _encode.dumps(id).encode(), time.monotonic() + limit)
+
+    def cancel_all(self, ids: Sequence[str], limit: float) -> Sequence[CancelTreeResponse | ProblemError]:
+        """Cancels tasks; each has its own result."""
+        results: list[CancelTreeResponse | ProblemError] = []
+        for first in range(0, len(ids), ITEMS_MAX):
+            items = [_encode.dumps(id).encode() for id in ids[first : first + ITEMS_MAX]]
+            results += self._cancel_batch(items, limit)
+        return results
+
+    def _fix(self, tasks: list[dict[str, Any]]) -> bool:
+        """Makes the ids of tasks. Tells whether all may be sent twice."""
+        if self._ids.is_due():
+            with self._asking:
+                self._ask()
+        return all([self._ids.fix(task) for task in tasks])
+
+    def _ask(self) -> None:
+        """Asks the service for its time, unless another caller just did."""
+        asked = time.monotonic()
+        if not self._ids.is_due():
+            return
+        call: Call[IdsResponse] = Call("getIds", "GET", "/v1/ids", IdsResponse, repeatable=True)
+        try:
+            answer = self._transport.send(call)
+            self._ids.learn(answer, asked)
+        except TickwheelError as error:
+            if not error.retryable:  # a service that is away may tell later
+                self._ids.learn(None, asked)
+
+    def _send_registrations(self, items: list[bytes], limit: float) -> list[TaskResponse | Exception]:
+        end = time.monotonic() + limit
+        if len(items) > 1:
+            try:
+                return [*self._create_batch(items, limit, True)]
+            except Refused as error:
+                if error.status == 401:
+                    return [error] * len(items)
+                # One of them made the whole batch wrong: each is judged by itself.
+            except TickwheelError as error:
+                return [error] * len(items)
+        results: list[TaskResponse | Exception] = []
+        for item in items:
+            try:
+                task = self._transport.send(_create(item, True), end - time.monotonic())
+                results.append(task)
+            except TickwheelError as error:
+                results.append(error)
+        return results
+
+    def _send_cancels(self, items: list[bytes], limit: float) -> list[CancelTreeResponse | Exception]:
+        try:
+            return [*self._cancel_batch(items, limit)]
+        except TickwheelError as error:
+            return [error] * len(items)
+
+    def _create_batch(self, items: list[bytes], limit: float, repeatable: bool) -> list[TaskResponse | ProblemError]:
+        call: Call[BatchCreateResponse] = Call(
+            "batchCreateTasks",
+            "POST",
+            "/v1/tasks:batchCreate",
+            BatchCreateResponse,
+            body=joined("tasks", items),
+            repeatable=repeatable,
+        )
+        answer = self._transport.send(call, limit)
+        results = _one_each(answer.results, len(items))
+        return [one.task or of_problem(one.error, one.error.status) for one in results]
+
+    def _cancel_batch(self, items: list[bytes], limit: float) -> list[CancelTreeResponse | ProblemError]:
+        call: Call[BatchCancelResponse] = Call(
+            "batchCancelTasks",
+            "POST",
+            "/v1/tasks:batchCancel",
+            BatchCancelResponse,
+            body=joined("ids", items),
+            repeatable=True,
+        )
+        answer = self._transport.send(call, limit)
+        results: list[CancelTreeResponse | ProblemError] = []
+        for one in _one_each(answer.results, len(items)):
+            if one.error:
+                results.append(of_problem(one.error, one.error.status))
+            else:
+                results.append(CancelTreeResponse(outcome=one.outcome, reason=one.reason, task=one.task))
+        return results
+
+
+def _until(coalescer: Coalescer[R], item: bytes, end: float) -> R:
+    """Has an item sent, and sent again while the service asks for patience with it, until its caller's time is over."""
+    backoff = Backoff()
+    while True:
+        try:
+            return coalescer.call(item, end - time.monotonic())
+        except Unavailable as error:
+            wait = backoff.failed(error.retry_after)
+            if not error.problem.retryable or time.monotonic() + wait >= end:
+                raise
+            sleep_sync(wait)
+
+
+def _create(item: bytes, repeatable: bool) -> Call[TaskResponse]:
+    return Call("createTask", "POST", "/v1/tasks", TaskResponse, body=item, repeatable=repeatable)
+
+
+def _one_each(results: list[Any], count: int) -> list[Any]:
+    """The results of a batch, when there is one of each item."""
+    good = [one for one in results if one.error or one.task]
+    if len(good) != count:
+        raise UnexpectedAnswer("the server", f"{len(good)} results for {count} items")
+    return good
