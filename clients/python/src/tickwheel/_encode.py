@@ -16,7 +16,7 @@ from ._values import duration_text, instant_text
 from .errors import InvalidArgument
 
 DURATIONS = frozenset(
-    [
+    (
         "attempt_timeout",
         "catch_up_window",
         "claim_timeout",
@@ -31,7 +31,7 @@ DURATIONS = frozenset(
         "retention",
         "timeout",
         "wait",
-    ]
+    )
 )
 """The fields of requests that hold durations; a test compares them with the description of the API."""
 
@@ -68,9 +68,12 @@ def _plain(value: Any) -> Any:
 
 
 def request(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """A request as it is sent: durations and times as texts, a payload of bytes as base64; fields of None are left out."""
+    """A request as it is sent: durations and times as texts, a payload of bytes as base64; fields of None are left out.
+
+    Fields are in the order of their names, since an idempotency key stands for the bytes of a request.
+    """
     made: dict[str, Any] = {}
-    for name, value in fields.items():
+    for name, value in sorted(fields.items()):
         if value is None:
             continue
         if name == "payload":

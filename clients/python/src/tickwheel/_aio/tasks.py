@@ -66,12 +66,12 @@ class Tasks(Group):
             Unavailable: the service cannot take it now.
             NoAnswer: nobody answered; with `error.sent` the task may be registered all the same.
         """
-        request = _encode.request(task)
+        fields: dict[str, Any] = {**task}
         if callback is not None:
-            request["callback"] = callback
+            fields["callback"] = callback
         if payload is not None:
-            request.update(_encode.content(payload))
-        return await self._registering.register(request, self._limit(timeout))
+            fields["payload"] = payload
+        return await self._registering.register(_encode.request(fields), self._limit(timeout))
 
     async def register_many(
         self, tasks: Iterable[TaskRequest], *, timeout: Duration | None = None

@@ -29,11 +29,6 @@ class Job:
         return self.task.attempt
 
     @property
-    def is_last(self) -> bool:
-        """Whether the task is dead when this attempt fails."""
-        return self.task.attempt >= self.task.max_attempts
-
-    @property
     def callback(self) -> str:
         """The name that the handler is registered for."""
         return self.task.callback

@@ -131,6 +131,7 @@ class Worker:
         if engine is not None:
             engine.stop(self._drain_timeout)
         self._client.close()
+        self._client = self._client.sibling()  # it may be started again
 
     def __enter__(self) -> Self:
         self.start()
