@@ -26,6 +26,7 @@ WORDS = [
     ("aread", "read"),
     ("sleep_async", "sleep_sync"),
     ("lock_async", "lock_sync"),
+    ("acquire_async", "acquire_sync"),
     ("__aenter__", "__enter__"),
     ("__aexit__", "__exit__"),
     ("__aiter__", "__iter__"),

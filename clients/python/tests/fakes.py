@@ -12,7 +12,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 Answer = tuple[int, dict[str, str], bytes]
-Respond = Callable[[str, str, bytes], "Answer | None"]
+Respond = Callable[..., "Answer | None"]
 
 
 def json_answer(status: int, body: Any, **headers: str) -> Answer:
@@ -44,8 +44,8 @@ class _Server(ThreadingHTTPServer):
 
 
 @contextmanager
-def server(respond: Respond) -> Iterator[str]:
-    """A server that answers what `respond` says of method, path and body; None cuts the connection."""
+def server(respond: Respond, with_headers: bool = False) -> Iterator[str]:
+    """A server that answers what `respond` says of method, path and body, and headers; None cuts the connection."""
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
@@ -53,7 +53,8 @@ def server(respond: Respond) -> Iterator[str]:
 
         def handle_any(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length", 0)))
-            answer = respond(self.command, self.path, body)
+            more = [dict(self.headers.items())] if with_headers else []
+            answer = respond(self.command, self.path, body, *more)
             if answer is None:
                 self.close_connection = True
                 return

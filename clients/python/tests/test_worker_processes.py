@@ -7,19 +7,22 @@ import time
 
 import pytest
 
+import tickwheel
 from tickwheel import Client, testing
 
 from .conftest import eventually
 from .processes import worker
 
 
-def register(client: Client, callback: str, count: int, payload: object = None) -> list[str]:
-    tasks = client.register_many([{"callback": callback, "payload": payload, "heartbeat_timeout": "3s"}] * count)
+def register(client: Client, callback: str, count: int, max_attempts: int = 10) -> list[str]:
+    one: tickwheel.requests.TaskRequest = {"callback": callback, "heartbeat_timeout": "3s", "max_attempts": max_attempts}
+    tasks = client.register_many([one] * count)
     return [task.id for task in tasks if not isinstance(task, Exception)]
 
 
 def test_sigterm_under_load_spends_no_attempt(service: testing.Service, client: Client, callback: str) -> None:
-    ids = register(client, callback, 60)
+    # With a single attempt each, one that is spent would be the end of its task.
+    ids = register(client, callback, 60, max_attempts=1)
     with worker(service.url, callback, 0.2) as first:
         first.said("end", 4)
         first.signal(signal.SIGTERM)
@@ -28,7 +31,7 @@ def test_sigterm_under_load_spends_no_attempt(service: testing.Service, client: 
     assert first.count("begin") == first.count("end") < 60
     with worker(service.url, callback, 0.01, 16):
         tasks = [client.wait(id, 20) for id in ids]
-    assert {(task.state, task.attempt) for task in tasks} == {("succeeded", 1)}
+    assert {task.state for task in tasks} == {"succeeded"}
 
 
 def test_what_came_while_it_stopped_is_given_back_at_once(service: testing.Service, client: Client, callback: str) -> None:
@@ -116,4 +119,4 @@ def test_a_worker_that_is_frozen_for_longer_is_interrupted(
         time.sleep(0.2)
     assert frozen.lines[-1].split()[-1] == raised
     assert frozen.count("end") == 0
-    assert client.get(id).attempt == 2
+    assert client.get(id).attempt >= 2  # a poll of the frozen worker may have got it in between

@@ -82,17 +82,18 @@ def find_program() -> str:
 
 
 @contextmanager
-def service(*, program: str | None = None, arguments: Sequence[str] = ()) -> Iterator[Service]:
+def service(*, program: str | None = None, listen: str = "127.0.0.1:0", arguments: Sequence[str] = ()) -> Iterator[Service]:
     """Starts a service with a directory and a port of its own, and ends it.
 
     Args:
         program: the program; see `find_program`.
+        listen: its address; a port that is free by default.
         arguments: further ones for `tickwheel dev`, such as `["--log", "debug"]`.
 
     Raises:
         ServiceFailed: the program is not there, or did not start.
     """
-    command = [program or find_program(), "dev", "--listen", "127.0.0.1:0", *arguments]
+    command = [program or find_program(), "dev", "--listen", listen, *arguments]
     directory = Path(tempfile.mkdtemp(prefix="tickwheel-"))
     log = directory / "log"
     keeper = subprocess.Popen(

@@ -11,8 +11,8 @@ from .._backoff import Backoff
 from .._batch import BYTES_MAX, ITEMS_MAX, joined
 from .._call import Call
 from .._ids import IdMaker
-from .._waits import lock_async, sleep_async
-from ..errors import ProblemError, Refused, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
+from .._waits import acquire_async, lock_async, sleep_async
+from ..errors import DeadlineExceeded, ProblemError, Refused, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
 from ..models import BatchCancelResponse, BatchCreateResponse, CancelTreeResponse, IdsResponse, TaskResponse
 from ..requests import TaskRequest
 from .coalesce import AsyncCoalescer
@@ -28,13 +28,14 @@ class Registering:
         self._transport = transport
         self._ids = IdMaker()
         self._asking = lock_async()
+        self._not_told: TickwheelError | None = None
         self._registrations: AsyncCoalescer[TaskResponse] = AsyncCoalescer(self._send_registrations)
         self._cancels: AsyncCoalescer[CancelTreeResponse] = AsyncCoalescer(self._send_cancels)
 
     async def register(self, task: dict[str, Any], limit: float) -> TaskResponse:
         """Registers a task within `limit` seconds."""
         end = time.monotonic() + limit
-        is_fixed = await self._fix([task])
+        is_fixed = await self._fix([task], end)
         item = _encode.dumps(task).encode()
         if not is_fixed:
             # Sent twice it could be two tasks, so it goes alone and its error says whether it may have arrived.
@@ -44,7 +45,7 @@ class Registering:
     async def register_all(self, tasks: Iterable[TaskRequest], limit: float) -> Sequence[TaskResponse | ProblemError]:
         """Registers tasks in their order. Each has its own result; `limit` holds for each request of up to 256."""
         requests = [_encode.request(task) for task in tasks]
-        is_fixed = await self._fix(requests)
+        is_fixed = await self._fix(requests, time.monotonic() + limit)
         results: list[TaskResponse | ProblemError] = []
         batch: list[bytes] = []
         size = 0
@@ -70,25 +71,36 @@ class Registering:
             results += await self._cancel_batch(items, limit)
         return results
 
-    async def _fix(self, tasks: list[dict[str, Any]]) -> bool:
+    async def _fix(self, tasks: list[dict[str, Any]], end: float) -> bool:
         """Makes the ids of tasks. Tells whether all may be sent twice."""
         if self._ids.is_due():
-            async with self._asking:
-                await self._ask()
+            # One caller asks, and the others wait for that; each no longer than it has time.
+            if not await acquire_async(self._asking, end - time.monotonic()):
+                raise self._not_told or DeadlineExceeded("the server", "it has not told its time", sent=False)
+            try:
+                await self._ask(end)
+            finally:
+                self._asking.release()
         return all([self._ids.fix(task) for task in tasks])
 
-    async def _ask(self) -> None:
-        """Asks the service for its time, unless another caller just did."""
+    async def _ask(self, end: float) -> None:
+        """Asks the service for its time, unless another caller just did.
+
+        Raises:
+            TickwheelError: it is away, so it would not take the task either.
+        """
         asked = time.monotonic()
         if not self._ids.is_due():
             return
         call: Call[IdsResponse] = Call("getIds", "GET", "/v1/ids", IdsResponse, repeatable=True)
         try:
-            answer = await self._transport.send(call)
+            answer = await self._transport.send(call, end - asked)
             self._ids.learn(answer, asked)
         except TickwheelError as error:
-            if not error.retryable:  # a service that is away may tell later
-                self._ids.learn(None, asked)
+            if error.retryable:
+                self._not_told = error
+                raise
+            self._ids.learn(None, asked)  # a service that does not tell makes the ids itself
 
     async def _send_registrations(self, items: list[bytes], limit: float) -> list[TaskResponse | Exception]:
         end = time.monotonic() + limit
