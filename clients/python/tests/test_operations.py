@@ -37,10 +37,10 @@ def offered(folder: str) -> dict[str, tuple[str, str, Any]]:
     for path in (PACKAGE / folder).glob("*.py"):
         tree = ast.parse(path.read_text())
         names: dict[str, Any] = {**vars(models), "str": str, "bytes": bytes, "list": list}
-        for node in tree.body:
-            if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+        for statement in tree.body:
+            if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
                 try:
-                    names[node.targets[0].id] = eval(ast.unparse(node.value), names)
+                    names[statement.targets[0].id] = eval(ast.unparse(statement.value), names)
                 except NameError:
                     continue
         for node in ast.walk(tree):

@@ -61,9 +61,10 @@ def test_what_lacks_a_header_or_a_secret_is_refused() -> None:
             verify(BODY, {key: value for key, value in HEADERS.items() if key != name}, SECRET, now=NOW)
     with pytest.raises(InvalidSignature):
         verify(BODY, HEADERS, OTHER, now=NOW)
-    for secret in ([], "whsec_!"):
-        with pytest.raises(InvalidArgument):
-            verify(BODY, HEADERS, secret, now=NOW)
+    with pytest.raises(InvalidArgument):
+        verify(BODY, HEADERS, [], now=NOW)
+    with pytest.raises(InvalidArgument):
+        verify(BODY, HEADERS, "whsec_!", now=NOW)
 
 
 def test_the_service_signs_what_it_sends(client: Client, callback: str) -> None:
