@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-import httpx
+import httpx2
 import pytest
 
 import tickwheel
@@ -87,7 +87,7 @@ def alike(value: Any) -> Any:
 @pytest.mark.parametrize(("wanted", "status", "example"), examples())
 def test_every_answer_is_read_without_loss(wanted: Any, status: int, example: Any) -> None:
     call: Call[Any] = Call("x", "GET", "/", wanted)
-    read = call.read("http://x", httpx.Response(status, json=example))
+    read = call.read("http://x", httpx2.Response(status, json=example))
     again = [_encode.item(one) for one in read] if isinstance(read, list) else _encode.item(read)
     assert alike(again) == alike(example)
 

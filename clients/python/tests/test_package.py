@@ -50,7 +50,7 @@ def test_the_programs_of_the_readme_run_where_only_it_is_installed(
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", artefact], check=True)
     installed = subprocess.run([python, "-m", "pip", "list", "--format", "freeze"], capture_output=True, text=True, check=True)
     assert {line.partition("==")[0] for line in installed.stdout.split()} <= {
-        *("tickwheel", "httpx", "httpcore", "h11", "anyio", "certifi", "idna", "typing_extensions"),
+        *("tickwheel", "httpx2", "httpcore", "h11", "anyio", "certifi", "idna", "typing_extensions"),
         *("pip", "setuptools", "exceptiongroup", "sniffio"),
     }
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}

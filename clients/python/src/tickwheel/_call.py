@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-import httpx
+import httpx2
 
 from . import _decode, _encode
 from .errors import NoAnswer, ProblemError, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
@@ -45,7 +45,7 @@ class Call(Generic[T]):
     """Statuses besides 2xx whose body is an answer, too."""
 
     def within(self, server: str, headers: Mapping[str, str]) -> dict[str, Any]:
-        """The arguments of a request of `httpx` to this server."""
+        """The arguments of a request of `httpx2` to this server."""
         own = {name: value for name, value in self.headers.items() if value is not None}
         path = _PLACE.sub(lambda place: quote(self.path_values[place[1]], safe=""), self.path)
         request: dict[str, Any] = {"method": self.method, "url": server + path, "headers": {**headers, **own}}
@@ -57,7 +57,7 @@ class Call(Generic[T]):
             request["headers"]["content-type"] = "application/json"
         return request
 
-    def read(self, server: str, response: httpx.Response) -> T:
+    def read(self, server: str, response: httpx2.Response) -> T:
         """Reads an answer.
 
         Raises:
@@ -80,7 +80,7 @@ class Call(Generic[T]):
         return replace(self, query={**self.query, "page_token": token})
 
 
-def failure(server: str, response: httpx.Response) -> TickwheelError:
+def failure(server: str, response: httpx2.Response) -> TickwheelError:
     """The error for an answer that is no success."""
     status, body = response.status_code, response.content
     try:
@@ -93,7 +93,7 @@ def failure(server: str, response: httpx.Response) -> TickwheelError:
     return of_problem(problem, status, retry_after(response.headers))
 
 
-def retry_after(headers: httpx.Headers) -> float | None:
+def retry_after(headers: httpx2.Headers) -> float | None:
     """The seconds of `Retry-After`; a date is not what this service sends."""
     try:
         return max(0.0, float(headers["retry-after"]))

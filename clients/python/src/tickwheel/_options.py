@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
-import httpx
+import httpx2
 
 from ._values import Duration, seconds
 from ._version import __version__
@@ -58,9 +58,9 @@ class Options:
             raise InvalidArgument("the timeout must be longer than zero")
         return cls(addresses, headers, limit, verify)
 
-    def http_timeout(self, limit: float) -> httpx.Timeout:
+    def http_timeout(self, limit: float) -> httpx2.Timeout:
         """The time limits of one request that may take `limit` seconds."""
-        return httpx.Timeout(limit, connect=min(limit, CONNECT_LIMIT))
+        return httpx2.Timeout(limit, connect=min(limit, CONNECT_LIMIT))
 
 
 def _address(text: str) -> str:

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 
 from .. import _tracing
 from .._backoff import Backoff
@@ -32,10 +32,10 @@ class AsyncTransport:
         self.options = options
         self._preferred = 0
         # Proxies and passwords of the environment are not for a service within one's own network.
-        self._http = httpx.AsyncClient(
+        self._http = httpx2.AsyncClient(
             verify=options.verify,
             trust_env=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=15),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=15),
         )
 
     async def aclose(self) -> None:
@@ -64,7 +64,7 @@ class AsyncTransport:
                     raise
                 await sleep_async(wait)
 
-    async def _round(self, call: Call[T], end: float) -> tuple[str, httpx.Response]:
+    async def _round(self, call: Call[T], end: float) -> tuple[str, httpx2.Response]:
         """Tries each server once. Returns the first answer; raises the last failure."""
         servers = self.options.servers
         first, count = self._preferred, len(self.options.servers)
@@ -84,19 +84,19 @@ class AsyncTransport:
             return servers[place], response
         raise AssertionError("there is at least one server")
 
-    async def _once(self, call: Call[T], server: str, limit: float) -> httpx.Response:
+    async def _once(self, call: Call[T], server: str, limit: float) -> httpx2.Response:
         if limit <= 0:
             raise DeadlineExceeded(server, "the time was over before it was asked", sent=False)
         request = call.within(server, {**self.options.headers, **_tracing.headers()})
         try:
             return await self._http.request(timeout=self.options.http_timeout(limit), **request)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise NoAnswer(server, _reason(error), sent=False) from error
-        except httpx.TimeoutException as error:
+        except httpx2.TimeoutException as error:
             raise DeadlineExceeded(server, f"nothing came within {limit:.3g} s", sent=True) from error
-        except (httpx.DecodingError, httpx.TooManyRedirects) as error:
+        except (httpx2.DecodingError, httpx2.TooManyRedirects) as error:
             raise UnexpectedAnswer(server, _reason(error)) from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise NoAnswer(server, _reason(error), sent=True) from error
 
     async def stream(self, call: Call[Any]) -> AsyncIterator[bytes]:
@@ -111,7 +111,7 @@ class AsyncTransport:
                     raise failure(server, response)
                 async for piece in response.aiter_bytes():
                     yield piece
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise NoAnswer(server, _reason(error), sent=True) from error
 
 

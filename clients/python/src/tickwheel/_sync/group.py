@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from .._call import Call

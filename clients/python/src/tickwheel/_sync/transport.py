@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-import httpx
+import httpx2
 
 from .. import _tracing
 from .._backoff import Backoff
@@ -33,10 +33,10 @@ class Transport:
         self.options = options
         self._preferred = 0
         # Proxies and passwords of the environment are not for a service within one's own network.
-        self._http = httpx.Client(
+        self._http = httpx2.Client(
             verify=options.verify,
             trust_env=False,
-            limits=httpx.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=15),
+            limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=15),
         )
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ class Transport:
                     raise
                 sleep_sync(wait)
 
-    def _round(self, call: Call[T], end: float) -> tuple[str, httpx.Response]:
+    def _round(self, call: Call[T], end: float) -> tuple[str, httpx2.Response]:
         """Tries each server once. Returns the first answer; raises the last failure."""
         servers = self.options.servers
         first, count = self._preferred, len(self.options.servers)
@@ -85,19 +85,19 @@ class Transport:
             return servers[place], response
         raise AssertionError("there is at least one server")
 
-    def _once(self, call: Call[T], server: str, limit: float) -> httpx.Response:
+    def _once(self, call: Call[T], server: str, limit: float) -> httpx2.Response:
         if limit <= 0:
             raise DeadlineExceeded(server, "the time was over before it was asked", sent=False)
         request = call.within(server, {**self.options.headers, **_tracing.headers()})
         try:
             return self._http.request(timeout=self.options.http_timeout(limit), **request)
-        except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as error:
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise NoAnswer(server, _reason(error), sent=False) from error
-        except httpx.TimeoutException as error:
+        except httpx2.TimeoutException as error:
             raise DeadlineExceeded(server, f"nothing came within {limit:.3g} s", sent=True) from error
-        except (httpx.DecodingError, httpx.TooManyRedirects) as error:
+        except (httpx2.DecodingError, httpx2.TooManyRedirects) as error:
             raise UnexpectedAnswer(server, _reason(error)) from error
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise NoAnswer(server, _reason(error), sent=True) from error
 
     def stream(self, call: Call[Any]) -> Iterator[bytes]:
@@ -112,7 +112,7 @@ class Transport:
                     raise failure(server, response)
                 for piece in response.iter_bytes():
                     yield piece
-        except httpx.HTTPError as error:
+        except httpx2.HTTPError as error:
             raise NoAnswer(server, _reason(error), sent=True) from error
 
 
