@@ -77,8 +77,8 @@ def program(*command: str, **environment: str) -> Iterator[Program]:
 
 
 @contextmanager
-def worker(url: str, callback: str, seconds: float, concurrency: int = 4) -> Iterator[Program]:
+def worker(url: str, callback: str, seconds: float, concurrency: int = 4, drain: float = 10) -> Iterator[Program]:
     """Runs `programs/worker.py`."""
-    with program(str(PROGRAMS / "worker.py"), url, callback, str(seconds), str(concurrency)) as one:
+    with program(str(PROGRAMS / "worker.py"), url, callback, str(seconds), str(concurrency), DRAIN=str(drain)) as one:
         one.said("ready")
         yield one

@@ -126,8 +126,9 @@ def test_a_storm_of_429_ends_with_the_time_of_the_caller() -> None:
 
     with server(storm) as url:
         ended = asyncio.run(main(url))
-    assert {type(one) for one in ended} == {errors.Unavailable}
-    assert {(one.code, one.status, one.trace_id is not None) for one in ended} == {("rate_limited", 429, True)}
+    assert {type(one) for one in ended} <= {errors.Unavailable, errors.DeadlineExceeded}
+    told = [one for one in ended if isinstance(one, errors.Unavailable)]
+    assert {(one.code, one.status, one.trace_id is not None) for one in told} == {("rate_limited", 429, True)}
     assert len(calls) < 50  # one asks at a time, and its waits grow
 
 

@@ -52,7 +52,7 @@ def test_what_came_while_it_stopped_is_given_back_at_once(service: testing.Servi
 def test_handlers_that_take_too_long_are_given_back(service: testing.Service, client: Client, callback: str) -> None:
     (id,) = register(client, callback, 1)
     (other,) = register(client, callback + "-async", 1)
-    with worker(service.url, callback, 60) as slow:
+    with worker(service.url, callback, 60, drain=1) as slow:
         slow.said("begin", 2)
         slow.signal(signal.SIGTERM)
         assert slow.ended(20) == 0

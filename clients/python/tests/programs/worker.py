@@ -14,7 +14,7 @@ import tickwheel
 from tickwheel import Interrupted, Job, Worker
 
 url, callback, length = sys.argv[1], sys.argv[2], float(sys.argv[3])
-worker = Worker(url, concurrency=int(sys.argv[4]) if len(sys.argv) > 4 else 4, drain_timeout=10)
+worker = Worker(url, concurrency=int(sys.argv[4]) if len(sys.argv) > 4 else 4, drain_timeout=float(os.environ.get("DRAIN", 10)))
 
 
 def say(*words: object) -> None:

@@ -52,16 +52,18 @@ class AsyncTransport:
         limit = self.options.timeout if limit is None else limit
         end = time.monotonic() + limit + call.wait
         backoff = Backoff()
+        last: TickwheelError | None = None
         while True:
             try:
                 server, response = await self._round(call, end)
                 return call.read(server, response), response.headers.get("etag")
             except TickwheelError as error:
-                if not may_be_repeated(call, error):
-                    raise
+                if isinstance(error, DeadlineExceeded) and not error.sent and last is not None:
+                    raise last from None  # it says more than that the time is over
                 wait = backoff.failed(error.retry_after if isinstance(error, ProblemError) else None)
-                if time.monotonic() + wait >= end - call.wait:
+                if not may_be_repeated(call, error) or time.monotonic() + wait >= end - call.wait:
                     raise
+                last = error
                 await sleep_async(wait)
 
     async def _round(self, call: Call[T], end: float) -> tuple[str, httpx2.Response]:

@@ -46,10 +46,10 @@ class WorkerCalls(Group):
         )
         return await self._send(call)
 
-    async def leave(self, worker: str) -> None:
+    async def leave(self, worker: str, *, limit: float | None = None) -> None:
         """Has the polls of a worker answered at once."""
         call: Call[LeaveAnswer] = Call("leave", "POST", "/v1/worker/leave", LeaveAnswer, body={"worker": worker}, repeatable=True)
-        await self._send(call)
+        await self._transport.send(call, limit)
 
     async def claim(self, worker: str, messages: Sequence[ClaimItem], *, view: str | None = None) -> Sequence[ClaimResult]:
         """Claims tasks whose messages came through Kafka."""

@@ -47,10 +47,10 @@ class WorkerCalls(Group):
         )
         return self._send(call)
 
-    def leave(self, worker: str) -> None:
+    def leave(self, worker: str, *, limit: float | None = None) -> None:
         """Has the polls of a worker answered at once."""
         call: Call[LeaveAnswer] = Call("leave", "POST", "/v1/worker/leave", LeaveAnswer, body={"worker": worker}, repeatable=True)
-        self._send(call)
+        self._transport.send(call, limit)
 
     def claim(self, worker: str, messages: Sequence[ClaimItem], *, view: str | None = None) -> Sequence[ClaimResult]:
         """Claims tasks whose messages came through Kafka."""

@@ -85,7 +85,7 @@ class Engine:
         end = time.monotonic() + _LEAVE_LIMIT
         while any(poller.thread.is_alive() for poller in self._pollers) and time.monotonic() < end:
             try:
-                self._heart_client.worker.leave(self._name)
+                self._heart_client.worker.leave(self._name, limit=max(end - time.monotonic(), 0.1))
             except TickwheelError as error:
                 log.debug("could not end the polls: %s", error)
             for poller in self._pollers:  # one that came just behind needs another word
