@@ -12,7 +12,7 @@ EVERY := --workspace --lib --bins --test '*'
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: setup bare texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+.PHONY: setup bare texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo clients
 
 # One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
 LOOK = check
@@ -43,6 +43,7 @@ test: texts ## the gate: texts, lints, documentation and the quick tests, also o
 	$(CARGO) test --no-run $(EVERY) --quiet
 	$(CARGO) build --workspace --bins --examples --quiet
 	tests/openapi/clients
+	tests/clients/python
 	$(CARGO) test --workspace --doc --quiet
 	tests/timed $(COMPUTING)
 	tests/timed $(WAITING)
@@ -59,6 +60,7 @@ test-all: test audit ## every test: faults, kills, floods, planted flaws, long s
 	$(CARGO) clippy --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features worker --quiet -- -D warnings
+	tests/clients/python --all
 	tests/alerts
 	PROGRAM=target/debug/tickwheel tests/dist/check
 
@@ -93,6 +95,9 @@ prove: ## the models with their whole bounds, optimised, one after the other; pr
 MINUTES ?= 10
 fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that is printed
 	TICKWHEEL_FUZZ_MINUTES=$(MINUTES) $(CARGO) test --workspace --test fuzz -- --nocapture --test-threads=1
+
+clients: ## writes what is generated of the clients in other languages, from schemas/openapi.json
+	tests/clients/python --generate
 
 openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
 	tests/openapi/fuzz $(SECONDS)

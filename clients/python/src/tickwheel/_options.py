@@ -56,7 +56,9 @@ class Options:
         limit = seconds(timeout)
         if limit <= 0:
             raise InvalidArgument("the timeout must be longer than zero")
-        return cls(addresses, headers, limit, verify)
+        # Certificates are read when they are needed: that takes longer than a call.
+        is_secure = any(address.startswith("https") for address in addresses)
+        return cls(addresses, headers, limit, verify if is_secure else False)
 
     def http_timeout(self, limit: float) -> httpx2.Timeout:
         """The time limits of one request that may take `limit` seconds."""
