@@ -192,7 +192,8 @@ def test_attempts_that_are_used_up_are_dead_letters(client: Client, worker: Work
     with worker:
         task = client.register(callback, max_attempts=2, retry={"initial": "50ms"})
         assert client.wait(task.id, 10).state == "dead"
-        assert [one.id for one in client.dead_letters.list(callback=callback)] == [task.id]
+        # The list of dead tasks is written behind their end.
+        eventually(lambda: [one.id for one in client.dead_letters.list(callback=callback)] == [task.id])
         assert [one.tasks for one in client.dead_letters.groups(callback=callback)] == [1]
         broken.clear()
         redriven = client.dead_letters.redrive([task.id])

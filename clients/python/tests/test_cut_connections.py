@@ -53,6 +53,14 @@ def test_threads(service: testing.Service, callback: str, cuts: int) -> None:
     check(service, callback, ids)
 
 
+def test_threads_that_share_a_client(service: testing.Service, callback: str) -> None:
+    cut = Cuts(3, 0.5)
+    with proxy(service.url, cut) as url, Client(url, timeout=60) as client, ThreadPoolExecutor(32) as pool:
+        ids = [task.id for task in pool.map(lambda n: client.register(callback, n, delay="1d"), range(500))]
+    assert cut.count > 5
+    check(service, callback, ids)
+
+
 @pytest.mark.parametrize("rounds", [10, pytest.param(100, marks=pytest.mark.slow)])
 def test_coroutines_that_share_a_client(service: testing.Service, callback: str, rounds: int) -> None:
     cut = Cuts(2, 0.5)

@@ -50,11 +50,18 @@ def test_the_programs_of_the_readme_run_where_only_it_is_installed(
     subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", artefact], check=True)
     installed = subprocess.run([python, "-m", "pip", "list", "--format", "freeze"], capture_output=True, text=True, check=True)
     assert {line.partition("==")[0] for line in installed.stdout.split()} <= {
-        *("tickwheel", "httpx2", "httpcore", "h11", "anyio", "certifi", "idna", "typing_extensions"),
+        *("tickwheel", "httpx2", "httpcore2", "h11", "anyio", "truststore", "idna", "typing_extensions"),
         *("pip", "setuptools", "exceptiongroup", "sniffio"),
     }
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     environment["TICKWHEEL_SERVER"] = service.url
-    for name in ("producer", "coroutines"):
-        run = [python, "-c", BLOCKS[name]]
-        subprocess.run(run, check=True, env=environment, cwd=tmp_path, timeout=60)
+    worker = subprocess.Popen([python, "-c", BLOCKS["worker"]], env=environment, cwd=tmp_path)
+    try:
+        for name in ("producer", "coroutines"):
+            run = [python, "-c", BLOCKS[name]]
+            subprocess.run(run, check=True, env=environment, cwd=tmp_path, timeout=60)
+        task = next(service.client.list(callback="greet", ended=False, page_size=1))
+        assert service.client.wait(task.id, 20).result == "hello Ada"
+    finally:
+        worker.terminate()
+        assert worker.wait(20) == 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import dataclasses
 import threading
 import time
@@ -215,6 +216,22 @@ def test_a_blocked_event_loop_costs_no_lease(client: Client, worker: Worker, cal
 
     with worker:
         task = client.register(callback, heartbeat_timeout="3s")
+        assert client.wait(task.id, 10).result == 1
+
+
+def test_an_extension_that_holds_the_lock_of_the_interpreter(client: Client, worker: Worker, callback: str) -> None:
+    sleep = ctypes.PyDLL(None).usleep  # PyDLL holds the lock during a call
+
+    @worker.task(callback)
+    def run(_: object, job: Job) -> int:
+        for _ in range(4):
+            sleep(1_400_000)  # the bound of the README: half of 3 s
+            time.sleep(0.1)
+        return job.attempt
+
+    with worker:
+        task = client.register(callback, heartbeat_timeout="3s")
+        time.sleep(6.5)
         assert client.wait(task.id, 10).result == 1
 
 

@@ -23,6 +23,9 @@ class Entry(Generic[R]):
     trace: Mapping[str, str] = field(default_factory=dict)
     """The headers of its trace: a request has one trace, so only callers of one trace travel together."""
     signal: Any = None
+    """Wakes its caller: an event of threads, or a future."""
+    leads: bool = False
+    """Whether its caller is the one that sends: of threads."""
     result: R | Exception | None = None
 
     @property

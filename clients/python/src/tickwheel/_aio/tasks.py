@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from .. import _encode
+from .. import _encode, _forks
 from .._call import Call
 from .._compat import Unpack
 from .._values import Duration, Instant, duration_text, instant_text, seconds
@@ -32,6 +32,7 @@ _ONE = "/v1/tasks/{id}"
 _OPEN = frozenset(
     ["scheduled", "enqueued", "claimed", "processing", "retrying", "waiting", "waiting_for_children"],
 )
+_ENDED = frozenset(["succeeded", "failed", "cancelled", "expired", "dead", "published"])
 Drawing = Literal["mermaid", "dot", "svg"]
 
 
@@ -41,6 +42,12 @@ class Tasks(Group):
     def __init__(self, transport: AsyncTransport) -> None:
         super().__init__(transport)
         self._registering = Registering(transport)
+        _forks.remember(self)
+
+    def renew(self) -> None:
+        """Begins anew in a process that was forked: called by the package itself."""
+        self._transport.renew()
+        self._registering = Registering(self._transport)
 
     async def register(
         self,
@@ -258,7 +265,8 @@ class Tasks(Group):
 
 def has_ended(task: TaskResponse) -> bool:
     """Whether a task has ended: its own run, not its tree."""
-    return task.state not in _OPEN
+    # Its end tells of states that a later service has.
+    return task.state in _ENDED or (task.state not in _OPEN and task.end_time is not None)
 
 
 def _get(id: str, wait: float) -> Call[TaskResponse]:

@@ -31,9 +31,13 @@ class AsyncTransport:
     def __init__(self, options: Options) -> None:
         self.options = options
         self._preferred = 0
+        self.renew()
+
+    def renew(self) -> None:
+        """Makes connections anew, without closing those that there are: another process has them."""
         # Proxies and passwords of the environment are not for a service within one's own network.
         self._http = httpx2.AsyncClient(
-            verify=options.verify,
+            verify=self.options.verify,
             trust_env=False,
             limits=httpx2.Limits(max_connections=None, max_keepalive_connections=32, keepalive_expiry=15),
         )

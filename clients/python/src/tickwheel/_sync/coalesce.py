@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 from .. import _tracing
@@ -32,53 +32,47 @@ class Coalescer(Generic[R]):
 
     def call(self, item: bytes, limit: float) -> R:
         """Sends an item within `limit` seconds. Returns its result, or raises its error."""
-        entry: Entry[R] = Entry(item, time.monotonic() + limit, _tracing.headers())
-        with self._lock:
-            self._waiting.append(entry)
-            leads = not self._is_led
-            self._is_led = True
-            if not leads:
-                entry.signal = threading.Event()
+        entry: Entry[R] = Entry(item, time.monotonic() + limit, _tracing.headers(), threading.Event())
         try:
+            with self._lock:
+                self._waiting.append(entry)
+                if not self._is_led:
+                    self._pass_on()
             while entry.result is None:
-                if leads or self._woken(entry):
+                if entry.leads:
                     self._lead(entry)
-                    leads = False
-        except BaseException:  # such as KeyboardInterrupt while it waits
+                else:
+                    self._wait(entry)
+        finally:
             self._leave(entry)
-            raise
         if isinstance(entry.result, Exception):
             raise entry.result.with_traceback(None)
         return entry.result
 
-    def _woken(self, entry: Entry[R]) -> bool:
-        """Waits for a result, or to be the one that sends, which is True."""
-        if not entry.signal.wait(max(entry.left, 0)):
-            with self._lock:
-                is_waiting = entry in self._waiting
-                if is_waiting and not (self._is_led and self._waiting[0] is entry and entry.signal.is_set()):
-                    self._waiting.remove(entry)
-                    raise DeadlineExceeded("the server", "other requests were under way", sent=False)
-                if not is_waiting and entry.result is None:
-                    raise DeadlineExceeded("the server", "nothing came in time", sent=True)
-        if entry.result is not None:
-            return False
-        entry.signal.clear()
-        return True
+    def _wait(self, entry: Entry[R]) -> None:
+        """Waits for a result, or to be the one that sends."""
+        if entry.signal.wait(max(entry.left, 0)):
+            entry.signal.clear()
+            return
+        with self._lock:
+            if entry.leads or entry.result is not None:
+                return
+            sent = entry not in self._waiting
+        raise DeadlineExceeded("the server", "other requests were under way" if not sent else "nothing came in time", sent=sent)
 
     def _lead(self, own: Entry[R]) -> None:
-        """Sends a batch that begins with this caller's item, then lets the next one lead."""
-        with self._lock:
-            batch = take(self._waiting)
-        limit = max(own.left, 0)
+        """Sends a batch that begins with this caller's item."""
+        batch: list[Entry[R]] = []
+        results: list[R | Exception] = []
         try:
-            results = self._send([entry.item for entry in batch], limit)
-        except BaseException:
-            self._end(batch, [None] * len(batch), own)
-            raise
-        self._end(batch, list(results), own)
+            with self._lock:
+                batch = take(self._waiting)
+            results = self._send([entry.item for entry in batch], max(own.left, 0))
+        finally:
+            self._end(batch, results or [None] * len(batch), own)
 
-    def _end(self, batch: list[Entry[R]], results: list[R | Exception | None], own: Entry[R]) -> None:
+    def _end(self, batch: list[Entry[R]], results: Sequence[R | Exception | None], own: Entry[R]) -> None:
+        """Hands the results out, and lets the next caller lead."""
         again = []
         for entry, result in zip(batch, results, strict=True):
             out_of_time = result is None or isinstance(result, NoAnswer)
@@ -86,25 +80,24 @@ class Coalescer(Generic[R]):
                 again.append(entry)  # the time of its sender was over, not its own
                 continue
             entry.result = result
-            if entry.signal is not None:
-                entry.signal.set()
+            entry.signal.set()
         with self._lock:
             self._waiting.extendleft(reversed(again))
+            own.leads = False
             self._pass_on()
 
     def _pass_on(self) -> None:
-        """Lets the first that waits lead."""
+        """Lets the first that waits lead. The lock is held."""
         self._is_led = bool(self._waiting)
         if self._waiting:
-            first = self._waiting[0]
-            if first.signal is None:
-                first.signal = threading.Event()
-            first.signal.set()
+            self._waiting[0].leads = True
+            self._waiting[0].signal.set()
 
     def _leave(self, entry: Entry[R]) -> None:
+        """Takes an item back that is not sent, also behind a `KeyboardInterrupt`."""
         with self._lock:
             if entry in self._waiting:
-                was_to_lead = self._waiting[0] is entry and entry.signal is not None and entry.signal.is_set()
                 self._waiting.remove(entry)
-                if was_to_lead:
-                    self._pass_on()
+            if entry.leads:
+                entry.leads = False
+                self._pass_on()
