@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import signal
 import sqlite3
+import sys
 from pathlib import Path
 
+import django
 import pytest
+from django.core.management import CommandError, call_command
 from fastapi.testclient import TestClient
 
 from tickwheel import Client, testing
@@ -24,7 +28,7 @@ def test_fastapi(service: testing.Service, monkeypatch: pytest.MonkeyPatch) -> N
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    monkeypatch.setitem(__import__("sys").modules, "fastapi_app", module)
+    monkeypatch.setitem(sys.modules, "fastapi_app", module)
     spec.loader.exec_module(module)
     with TestClient(module.app) as http:
         made = http.post("/reminders", json={"text": "stand up", "seconds": 0.2})
@@ -34,21 +38,20 @@ def test_fastapi(service: testing.Service, monkeypatch: pytest.MonkeyPatch) -> N
         assert http.get("/reminders/01a2279a-aa19-8000-8fda-9b4c8f927dfd").status_code == 404
 
 
-def test_django(service: testing.Service, client: Client, tmp_path: Path) -> None:
-    database = tmp_path / "shop.sqlite3"
-    manage = str(EXAMPLES / "django_shop" / "manage.py")
-    environment = {"TICKWHEEL_SERVER": service.url, "SHOP_DATABASE": str(database)}
-
-    def run(*arguments: str) -> tuple[int, list[str]]:
-        with program(manage, *arguments, **environment) as one:
-            return one.ended(), one.lines
-
-    assert run("migrate", "--verbosity", "0") == (0, [])
-    assert run("makemigrations", "--check", "--verbosity", "0")[0] == 0
-    with program(manage, "run_worker", **environment) as worker:
-        assert run("order", "a teapot") == (0, ["1"])
-        assert run("order", "a kettle", "--fail")[0] == 1
-        eventually(lambda: sqlite3.connect(database).execute("select shipped from shop_order").fetchall() == [(1,)])
+def test_django(service: testing.Service, client: Client, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    database, folder = tmp_path / "shop.sqlite3", EXAMPLES / "django_shop"
+    environment = {"TICKWHEEL_SERVER": service.url, "SHOP_DATABASE": str(database), "DJANGO_SETTINGS_MODULE": "shop.settings"}
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.syspath_prepend(str(folder))
+    django.setup()
+    call_command("migrate", verbosity=0)
+    call_command("makemigrations", check=True, verbosity=0)
+    with program(str(folder / "manage.py"), "run_worker", **environment) as worker:
+        call_command("order", "a teapot", stdout=io.StringIO())
+        with pytest.raises(CommandError, match="declined"):
+            call_command("order", "a kettle", fail=True)
+        eventually(lambda: sqlite3.connect(database).execute("select shipped from shop_order").fetchall() == [(1,)], 20)
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 0, worker.errors
-    assert [task.payload for task in map(lambda one: client.get(one.id), client.list(callback="ship"))] == [{"order": 1}]
+    assert [client.get(task.id).payload for task in client.list(callback="ship")] == [{"order": 1}]

@@ -79,12 +79,12 @@ def test_kill_9_runs_again_at_the_heartbeat_timeout(service: testing.Service, cl
     with worker(service.url, callback, 60) as first:
         (id,) = register(client, callback + kind, 1)
         first.said("begin")
-        began = time.monotonic()
-        first.process.kill()
-    with worker(service.url, callback, 0.01) as second:
-        second.said("begin", within=10)
-        assert 1 < time.monotonic() - began < 6
-        task = client.wait(id, 5)
+        with worker(service.url, callback, 0.01) as second:
+            began = time.monotonic()
+            first.process.kill()
+            second.said("begin", within=10)
+            assert 1 < time.monotonic() - began < 6
+            task = client.wait(id, 5)
     assert (task.state, task.attempt) == ("succeeded", 2)
 
 

@@ -13,7 +13,7 @@ client.register(7)  # error: arg-type
 client.register("greet", delay=[])  # error: arg-type
 client.register("greet", start_time=datetime.date(2030, 1, 1))  # error: arg-type
 client.register("greet", on_conflict="never")  # error: arg-type
-client.register("greet", children=[{"calback": "x"}])  # error: typeddict-unknown-key
+client.register("greet", children=[{"callbak": "x"}])  # error: typeddict-unknown-key
 client.register("greet", max_attempts="3")  # error: arg-type
 client.register(name="greet")  # error: call-arg
 client.get(task_id="x")  # error: call-arg
