@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import decimal
 import types
 import typing
 import uuid
@@ -44,6 +45,25 @@ def answer(wanted: Any, value: Any) -> Any:
         Mismatch: it is not of this type.
     """
     return _reader(wanted, False)(value)
+
+
+def check(wanted: Any) -> None:
+    """Checks that payloads can be read as a type, with all that it is made of.
+
+    Raises:
+        TypeError: they cannot.
+    """
+    seen: set[Any] = set()
+    left = [wanted]
+    while left:
+        one = left.pop()
+        if one in seen or one is Ellipsis or get_origin(one) is Literal:
+            continue
+        seen.add(one)
+        _reader(one, True)
+        left += get_args(one)[: 1 if get_origin(one) is typing.Annotated else None]
+        if dataclasses.is_dataclass(one) or typing.is_typeddict(one):
+            left += typing.get_type_hints(one).values()
 
 
 def payload(wanted: Any, value: Any) -> Any:
@@ -119,6 +139,13 @@ def _text_as(parse: Callable[[str], Any], name: str) -> Reader:
     return read
 
 
+def _decimal(text: str) -> decimal.Decimal:
+    try:
+        return decimal.Decimal(text)
+    except decimal.InvalidOperation:
+        raise ValueError(text) from None
+
+
 _SIMPLE: dict[type, Reader] = {
     str: _exactly(str, "a text"),
     int: _exactly(int, "a whole number"),
@@ -128,6 +155,7 @@ _SIMPLE: dict[type, Reader] = {
     datetime.date: _text_as(datetime.date.fromisoformat, "a date such as 2030-01-31"),
     datetime.timedelta: _text_as(read_duration, 'a duration such as "90s"'),
     uuid.UUID: _text_as(uuid.UUID, "a UUID"),
+    decimal.Decimal: _text_as(_decimal, 'a number as a text, such as "1.50"'),
 }
 
 
@@ -151,15 +179,18 @@ def _enumeration(wanted: Any) -> Reader:
 
 
 def _sequence(kind: Any, parts: tuple[Any, ...], strict: bool) -> Reader:
-    item = _reader(parts[0] if parts else Any, strict)
+    by_place = kind is tuple and parts and parts[-1] is not Ellipsis
+    readers = [_reader(part, strict) for part in parts if part is not Ellipsis] or [_as_it_is]
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
             raise Mismatch(f"{_named(value)} where a list is expected")
+        if by_place and len(value) != len(readers):
+            raise Mismatch(f"a list of {len(value)} where {len(readers)} items are expected")
         items = []
         for place, one in enumerate(value):
             try:
-                items.append(item(one))
+                items.append(readers[place if by_place else 0](one))
             except Mismatch as error:
                 raise error.within(f"[{place}]") from None
         return items if kind is list else kind(items)
@@ -168,12 +199,20 @@ def _sequence(kind: Any, parts: tuple[Any, ...], strict: bool) -> Reader:
 
 
 def _mapping(parts: tuple[Any, ...], strict: bool) -> Reader:
+    if parts and parts[0] not in (str, Any, object):
+        raise TypeError(f"the names of an object in JSON are texts, not {parts[0]!r}")
     item = _reader(parts[1] if parts else Any, strict)
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
             raise Mismatch(f"{_named(value)} where an object is expected")
-        return {name: item(one) for name, one in value.items()}
+        items = {}
+        for name, one in value.items():
+            try:
+                items[name] = item(one)
+            except Mismatch as error:
+                raise error.within(name) from None
+        return items
 
     return read
 
@@ -249,14 +288,14 @@ def _members(value: dict[str, Any], fields: dict[str, tuple[str, Reader]], neede
 
 
 def _typed_dict(wanted: Any, strict: bool) -> Reader:
-    hints = typing.get_type_hints(wanted)
-    fields = {name: (name, _reader(hint, strict)) for name, hint in hints.items()}
-    needed = set(wanted.__required_keys__)
+    fields: dict[str, tuple[str, Reader]] = {}
 
     def read(value: Any) -> Any:
+        if not fields:  # at the first use, since types may contain themselves
+            fields.update({name: (name, _reader(hint, strict)) for name, hint in typing.get_type_hints(wanted).items()})
         if not isinstance(value, dict):
             raise Mismatch(f"{_named(value)} where an object is expected")
-        return _members(value, fields, needed)
+        return _members(value, fields, set(wanted.__required_keys__))
 
     return read
 

@@ -79,6 +79,8 @@ class Engine:
         if self._own_loop is not None and self._loop is not None:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._own_loop.join(_DROP_LIMIT)
+            if not self._own_loop.is_alive():
+                self._loop.close()
 
     def _leave(self) -> None:
         """Ends the polls that are under way."""
@@ -105,7 +107,10 @@ class Engine:
         with self._ended:
             self._running += 1
         if handler.is_async and self._loop is not None:
-            self._loop.call_soon_threadsafe(self._begin_async, self._loop, handler, attempt, slots)
+            try:
+                self._loop.call_soon_threadsafe(self._begin_async, self._loop, handler, attempt, slots)
+            except RuntimeError:  # the program has closed its loop
+                self._end(attempt, slots, ends.give_back())
         else:
             self._threads.submit(lambda: self._run_in_thread(handler, attempt, slots))
 

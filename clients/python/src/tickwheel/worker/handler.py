@@ -90,10 +90,8 @@ def _validator(callback: str, wanted: Any) -> Callable[[Any], Any]:
 
         return TypeAdapter(wanted).validate_python  # its errors are ValueErrors
     try:
-        _decode.payload(wanted, None)
-    except _decode.Mismatch:
-        pass
-    except TypeError as error:
+        _decode.check(wanted)
+    except (TypeError, NameError) as error:
         raise InvalidArgument(f"the payload of {callback!r}: {error}") from None
     return lambda value: _decode.payload(wanted, value)
 

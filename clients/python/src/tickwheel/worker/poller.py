@@ -81,11 +81,10 @@ class Poller:
                 answer = self._client.worker.poll(
                     self._name, [self._handler.callback], max_tasks=free, wait=POLL_WAIT, version=self._version
                 )
+                self._start(answer, sent)
+                backoff.succeeded()
             except Exception as error:
                 self._failed(error, backoff)
-                continue
-            backoff.succeeded()
-            self._start(answer, sent)
 
     def _failed(self, error: Exception, backoff: Backoff) -> None:
         if self._stopping.is_set():

@@ -49,4 +49,5 @@ class Stop:
 def restore(before: list[tuple[signal.Signals, object]]) -> None:
     """Has signals do again what they did before."""
     for number, action in before:
-        signal.signal(number, action)  # type: ignore[arg-type]
+        if action is not None:  # None: it was not set by Python
+            signal.signal(number, action)  # type: ignore[arg-type]
