@@ -1,0 +1,14 @@
+export { Client, hasEnded } from "./client.js";
+export type { ClientOptions } from "./access.js";
+export type { TaskFilter } from "./client.js";
+export * from "./errors.js";
+export { Outcome } from "./outcome.js";
+export type { List } from "./pages.js";
+export type { KeyedTask } from "./resources.js";
+export type { StandardSchema } from "./standard-schema.js";
+export type { NewStart } from "./tasks.js";
+export type * from "./types.js";
+export { verify, WebhookError } from "./webhooks.js";
+export { Worker } from "./worker.js";
+export type { Handler, TaskOptions, WorkerOptions } from "./worker.js";
+export type { Job, Previous } from "./worker/job.js";

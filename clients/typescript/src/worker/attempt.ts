@@ -1,0 +1,120 @@
+import { TickwheelError, ValidationError } from "../errors.js";
+import { Outcome } from "../outcome.js";
+import { bytes, toJson } from "../tasks.js";
+import { consuming } from "../tracing.js";
+import type { ClaimedTask } from "../types.js";
+import { type StandardSchema, validated } from "../standard-schema.js";
+import { type Told, keyOf } from "./beats.js";
+import type { Job } from "./job.js";
+
+/** Bytes of a progress note. */
+const PROGRESS_BYTES = 4096;
+
+/** How tasks of a callback are run. */
+export interface Handling {
+    callback: string;
+    handler: (job: Job<never>) => unknown;
+    payload: StandardSchema | undefined;
+    result: StandardSchema | undefined;
+    concurrency: number;
+    /** In milliseconds. */
+    attemptTimeout: number;
+}
+
+const TEXTS: Readonly<Record<string, string>> = {
+    lease_lost: "another attempt of the task may run by now",
+    cancelled: "somebody cancelled the task",
+    timed_out: "the attempt took too long",
+    stopping: "the worker stops",
+};
+
+/** A running attempt: its handler, and the reasons to stop it. */
+export class Attempt {
+    readonly task: ClaimedTask;
+    readonly key: string;
+    /** Aborted once a report of the attempt is of no use. */
+    readonly lost = new AbortController();
+    readonly #handling: Handling;
+    readonly #stop = new AbortController();
+    readonly #progress: (key: string, json: string) => void;
+    #end: (outcome: Outcome | undefined) => void = () => {};
+
+    constructor(task: ClaimedTask, handling: Handling, progress: (key: string, json: string) => void) {
+        this.task = task;
+        this.key = keyOf(task);
+        this.#handling = handling;
+        this.#progress = progress;
+    }
+
+    /** Runs the handler. Returns the outcome to report, or undefined when another attempt may run by now. */
+    async run(limit: number): Promise<Outcome | undefined> {
+        const ended = new Promise<Outcome | undefined>((resolve) => (this.#end = resolve));
+        const timer = setTimeout(() => this.abort("timed_out", Outcome.retry("timed_out")), Math.min(limit, 2 ** 31 - 1));
+        void this.#outcome().then(this.#end);
+        try {
+            return await ended;
+        } finally {
+            clearTimeout(timer);
+        }
+    }
+
+    /** Does what the heartbeats say. */
+    told(told: Told): void {
+        if (told === "cancelled") return this.#stop.abort(reason("cancelled"));
+        this.lost.abort(reason("lease_lost"));
+        this.abort("lease_lost", undefined);
+    }
+
+    /** Tells the handler to stop, and no longer waits for it. */
+    abort(code: string, outcome: Outcome | undefined): void {
+        this.#stop.abort(reason(code));
+        this.#end(outcome);
+    }
+
+    async #outcome(): Promise<Outcome> {
+        const { callback, handler, payload, result } = this.#handling;
+        const { id, attempt, traceparent } = this.task;
+        const attributes = { "tickwheel.task.id": id, "tickwheel.callback": callback, "tickwheel.attempt": attempt };
+        try {
+            const job = this.#job(payload ? await validated(payload, content(this.task), "the payload") : content(this.task));
+            const returned = await consuming(`${callback} process`, traceparent, attributes, async () => handler(job as Job<never>));
+            if (!result || returned instanceof Outcome) return Outcome.of(returned);
+            return Outcome.of(await validated(result, returned, "the result"));
+        } catch (error) {
+            // A payload that does not fit now does not fit the next time.
+            return error instanceof ValidationError ? Outcome.fail(error) : Outcome.ofError(error);
+        }
+    }
+
+    #job(payload: unknown): Job {
+        const { task } = this;
+        return {
+            id: task.id,
+            attempt: task.attempt,
+            maxAttempts: task.max_attempts,
+            callback: task.callback,
+            payload,
+            startTime: new Date(task.start_time),
+            labels: task.labels ?? {},
+            previous: task.previous ?? undefined,
+            schedule: task.schedule ?? undefined,
+            scheduledTime: task.scheduled_time ? new Date(task.scheduled_time) : undefined,
+            task,
+            signal: this.#stop.signal,
+            progress: (note) => {
+                const json = toJson(note);
+                const size = new TextEncoder().encode(json).byteLength;
+                if (size > PROGRESS_BYTES) throw new RangeError(`a progress note of ${size} bytes exceeds ${PROGRESS_BYTES}`);
+                this.#progress(this.key, json);
+            },
+        };
+    }
+}
+
+function reason(code: string): TickwheelError {
+    return new TickwheelError(code, TEXTS[code] ?? code, code !== "cancelled");
+}
+
+function content({ payload, payload_base64 }: ClaimedTask): unknown {
+    return payload_base64 ? bytes(payload_base64) : payload;
+}

@@ -1,0 +1,98 @@
+import type { Worker as Thread } from "node:worker_threads";
+import { Transport, readJson } from "../transport.js";
+import { Beats, type Kept, type SendBeats, type Told, keyOf } from "./beats.js";
+
+/** What the thread is started with. */
+export interface HeartData {
+    servers: readonly string[];
+    headers: Readonly<Record<string, string>>;
+    worker: string;
+}
+
+/** What the thread is told. */
+export type ToHeart = { kind: "add"; kept: Kept } | { kind: "remove"; key: string } | { kind: "progress"; key: string; json: string };
+
+/** Returns the function that sends heartbeats. */
+export function sender({ servers, headers, worker }: HeartData, using: typeof fetch): SendBeats {
+    const transport = new Transport({ servers, headers, serverTimeout: Number.POSITIVE_INFINITY, fetch: using });
+    return async (tasks, timeout) => {
+        const body = JSON.stringify({ worker, tasks });
+        return readJson(await transport.send({ method: "POST", path: "/v1/worker/heartbeat", body, repeatable: true, timeout }));
+    };
+}
+
+/**
+ * Keeps running attempts alive from a thread of its own, which a handler that blocks the event loop does not hold up.
+ *
+ * A `fetch` that the program brings cannot go to another thread: heartbeats are then sent from this one.
+ */
+export class Heart {
+    readonly #data: HeartData;
+    readonly #logger: Pick<Console, "error">;
+    readonly #tell: (key: string, told: Told) => void;
+    readonly #kept = new Map<string, Kept>();
+    #thread: Thread | undefined;
+    #beats: Beats | undefined;
+    #failure: unknown;
+    #stopped = false;
+
+    constructor(data: HeartData, logger: Pick<Console, "error">, tell: (key: string, told: Told) => void) {
+        this.#data = data;
+        this.#logger = logger;
+        this.#tell = tell;
+    }
+
+    async start(using: typeof fetch | undefined): Promise<void> {
+        if (using) {
+            this.#beats = new Beats(sender(this.#data, using), (key, told) => this.#told(key, told));
+            return;
+        }
+        const { Worker: Thread } = await import("node:worker_threads");
+        const thread = new Thread(new URL("./heart-thread.js", import.meta.url), { workerData: this.#data });
+        thread.on("message", ({ key, told }: { key: string; told: Told }) => this.#told(key, told));
+        thread.on("error", (error) => (this.#failure = error));
+        thread.on("exit", () => this.#exited());
+        this.#thread = thread;
+    }
+
+    /** Without its thread, as in a bundle that leaves out the file of it, the heart goes on in this one. */
+    #exited(): void {
+        if (this.#stopped) return;
+        this.#logger.error(`tickwheel: the thread of the heartbeats has ended, which now share the thread of the handlers: ${this.#failure}`);
+        this.#thread = undefined;
+        void this.start(fetch);
+        for (const kept of this.#kept.values()) this.#beats?.add(kept);
+    }
+
+    add(kept: Kept): void {
+        this.#kept.set(keyOf(kept), kept);
+        if (this.#beats) this.#beats.add(kept);
+        else this.#post({ kind: "add", kept });
+    }
+
+    remove(key: string): void {
+        if (!this.#kept.delete(key)) return;
+        if (this.#beats) this.#beats.remove(key);
+        else this.#post({ kind: "remove", key });
+    }
+
+    progress(key: string, json: string): void {
+        if (this.#beats) this.#beats.progress(key, json);
+        else this.#post({ kind: "progress", key, json });
+    }
+
+    async stop(): Promise<void> {
+        this.#stopped = true;
+        this.#beats?.stop();
+        await this.#thread?.terminate();
+    }
+
+    #post(message: ToHeart): void {
+        this.#thread?.postMessage(message);
+    }
+
+    #told(key: string, told: Told): void {
+        if (told !== "cancelled") this.#kept.delete(key);
+        this.#tell(key, told);
+    }
+}

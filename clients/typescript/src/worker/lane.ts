@@ -1,0 +1,129 @@
+import { Backoff, sleep } from "../backoff.js";
+import { milliseconds } from "../durations.js";
+import { Outcome } from "../outcome.js";
+import { type Transport, readJson } from "../transport.js";
+import type { ClaimedTask, Schemas } from "../types.js";
+import { Attempt, type Handling } from "./attempt.js";
+import { leaseEnd, steady } from "./clock.js";
+import type { Heart } from "./heart.js";
+import type { Settler } from "./settler.js";
+
+/** How long a poll waits at the service: few requests, and within the idle limits of usual proxies. */
+const POLL_WAIT = 30_000;
+/** How long a server may take for a poll beside that. */
+const POLL_SLACK = 10_000;
+/** Tasks of one poll. */
+const POLL_TASKS = 1000;
+/** How long a poll may take to end when the worker stops; then its connection is dropped, and the service gives its tasks to others. */
+const LEAVE_LIMIT = 2_000;
+/** The heartbeat timeout of a task for which the service names none. */
+const HEARTBEAT_TIMEOUT = 45_000;
+
+/** What all lanes of a worker share. */
+export interface Tools {
+    name: string;
+    version: string | undefined;
+    transport: Transport;
+    heart: Heart;
+    settler: Settler;
+    attempts: Map<string, Attempt>;
+    /** Aborted when the worker takes no further tasks. */
+    stopping: AbortSignal;
+    logger: Pick<Console, "warn" | "error">;
+}
+
+/** Polls for the tasks of one callback, as many as have a free place, and runs them. */
+export class Lane {
+    readonly #handling: Handling;
+    readonly #tools: Tools;
+    readonly #running = new Set<Promise<void>>();
+
+    constructor(handling: Handling, tools: Tools) {
+        this.#handling = handling;
+        this.#tools = tools;
+    }
+
+    /** Polls until the worker stops. */
+    async poll(): Promise<void> {
+        const { stopping, logger } = this.#tools;
+        const backoff = new Backoff();
+        while (!stopping.aborted) {
+            const free = Math.min(POLL_TASKS, this.#handling.concurrency - this.#running.size);
+            if (free <= 0) {
+                await Promise.race(this.#running);
+                continue;
+            }
+            const sent = steady();
+            try {
+                const answer = await this.#ask(free);
+                backoff.succeeded();
+                this.#begin(answer, sent, free);
+            } catch (error) {
+                if (stopping.aborted) return;
+                const wait = backoff.next((error as { retryAfter?: number }).retryAfter);
+                if (backoff.failures === 1) logger.warn(`tickwheel: cannot poll for ${this.#handling.callback}, trying again: ${error}`);
+                await sleep(wait, stopping).catch(() => {});
+            }
+        }
+    }
+
+    /** Waits for the attempts that run. */
+    async ended(): Promise<void> {
+        while (this.#running.size > 0) await Promise.all(this.#running);
+    }
+
+    /** When the worker stops, the poll is answered at once, since the worker leaves; no longer than `LEAVE_LIMIT`. */
+    async #ask(max_tasks: number): Promise<Schemas["PollAnswer"]> {
+        const { name, version, transport, stopping } = this.#tools;
+        const late = new AbortController();
+        let timer: NodeJS.Timeout | undefined;
+        const leave = () => (timer = setTimeout(() => late.abort(new Error("the poll did not end")), LEAVE_LIMIT));
+        stopping.addEventListener("abort", leave, { once: true });
+        try {
+            const request = { worker: name, callbacks: [this.#handling.callback], max_tasks, wait: `${POLL_WAIT}ms`, ...(version && { version }) };
+            const call = { method: "POST", path: "/v1/worker/poll", body: JSON.stringify(request), repeatable: false };
+            const reply = await transport.send({ ...call, wait: POLL_WAIT, timeout: POLL_WAIT + POLL_SLACK, signal: late.signal });
+            return readJson(reply);
+        } finally {
+            clearTimeout(timer);
+            stopping.removeEventListener("abort", leave);
+        }
+    }
+
+    #begin({ tasks, waited }: Schemas["PollAnswer"], sent: number, free: number): void {
+        const leaseStart = sent + (milliseconds(waited ?? 0) ?? 0);
+        tasks.forEach((task, place) => {
+            // More than was asked for, or too late: others can run it at once.
+            const begins = place < free && !this.#tools.stopping.aborted && task.callback === this.#handling.callback;
+            const run = this.#run(task, leaseStart, begins)
+                .catch((error: unknown) => this.#tools.logger.error(`tickwheel: task ${task.id}: ${error}`))
+                .finally(() => this.#running.delete(run));
+            this.#running.add(run);
+        });
+    }
+
+    async #run(task: ClaimedTask, leaseStart: number, begins: boolean): Promise<void> {
+        const { heart, attempts, settler, logger } = this.#tools;
+        const timeout = milliseconds(task.heartbeat_timeout ?? HEARTBEAT_TIMEOUT) ?? HEARTBEAT_TIMEOUT;
+        // The answer may have taken so long that another worker runs the task by now.
+        if (steady() >= leaseEnd(leaseStart, timeout)) return;
+        const attempt = new Attempt(task, this.#handling, (key, json) => heart.progress(key, json));
+        attempts.set(attempt.key, attempt);
+        heart.add({ id: task.id, attempt: task.attempt, timeout, sent: leaseStart });
+        try {
+            const outcome = begins ? await attempt.run(this.#limit(task, leaseStart)) : Outcome.snooze(0);
+            if (outcome === undefined) return logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost and its handler aborted`);
+            const counts = await settler.settle(attempt, outcome);
+            if (!counts) logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost before its report arrived`);
+        } finally {
+            heart.remove(attempt.key);
+            attempts.delete(attempt.key);
+        }
+    }
+
+    /** How long an attempt may take from now on: by the rule of its task, else by that of the worker. */
+    #limit({ attempt_timeout }: ClaimedTask, leaseStart: number): number {
+        const ofTask = attempt_timeout ? milliseconds(attempt_timeout) : undefined;
+        return ofTask === undefined ? this.#handling.attemptTimeout : Math.max(0, leaseEnd(leaseStart, ofTask) - steady());
+    }
+}
