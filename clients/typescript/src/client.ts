@@ -23,6 +23,9 @@ export type TaskFilter = Omit<NonNullable<Request<"listTasks">["query"]>, "label
     start_time_to?: Instant | undefined;
 };
 
+/** The operations whose answers may be texts. */
+const TEXTS: ReadonlySet<keyof operations> = new Set<keyof operations>(["livez", "startupz", "readyz", "metrics", "getTree"]);
+
 const ENDED: ReadonlySet<TaskState> = new Set(["succeeded", "failed", "cancelled", "expired", "dead", "published"]);
 
 /** Tells whether a task has ended. */
@@ -49,6 +52,8 @@ export class Client implements AsyncDisposable {
     readonly #registrar: Registrar;
     readonly #timeout: number;
     #closed = false;
+    #underWay = 0;
+    #idle: () => void = () => {};
 
     /**
      * Makes a client of a server, or of several that are asked in turn; that of `TICKWHEEL_SERVER` by default, else
@@ -86,7 +91,8 @@ export class Client implements AsyncDisposable {
             const left = end - performance.now();
             const wait = Math.round(Math.max(0, Math.min(WAIT, left)));
             const request = { path: { id }, query: { view: "FULL" as const, wait: durationText(wait) } };
-            const task = await this.#send<Task>("getTask", request, { signal: options.signal, timeout: this.#timeout + wait }, wait);
+            const limits = { signal: options.signal, timeout: this.#timeout + wait };
+            const task = await this.#open(() => this.#send<Task>("getTask", request, limits, wait));
             if (hasEnded(task)) return task;
             if (performance.now() >= end) throw new TimeoutError(`task ${id} has not ended within ${options.timeout} ms: it is ${task.state}`, false);
         }
@@ -166,7 +172,7 @@ export class Client implements AsyncDisposable {
 
     /** Makes any call of the API, by the name that the API's description has for it. */
     call<Name extends keyof operations>(name: Name, request: Request<Name>, options: CallOptions = {}): Promise<Answer<Name>> {
-        return this.#send(name, request as object, options);
+        return this.#open(() => this.#send(name, request as object, options));
     }
 
     /** Makes a list of a call that answers a page for the token of the page before. */
@@ -177,7 +183,7 @@ export class Client implements AsyncDisposable {
     /** Waits for the calls that are under way; then the client makes no further ones. */
     async close(): Promise<void> {
         this.#closed = true;
-        await this.#registrar.idle();
+        if (this.#underWay > 0) await new Promise<void>((resolve) => (this.#idle = resolve));
     }
 
     async [Symbol.asyncDispose](): Promise<void> {
@@ -185,15 +191,12 @@ export class Client implements AsyncDisposable {
     }
 
     async #send<T>(name: keyof operations, request: object, options: CallOptions, wait = 0): Promise<T> {
-        return this.#open(async () => {
-            const call = { ...written(name, request), timeout: options.timeout ?? this.#timeout, signal: options.signal, wait };
-            const reply = await this.#transport.send(call);
-            if (call.streams) return reply.body as T;
-            if (reply.text === "") return undefined as T;
-            const isJson = reply.headers.get("content-type")?.includes("json") ?? false;
-            const isText = ["livez", "startupz", "readyz", "metrics", "getTree"].includes(name);
-            return isJson || !isText ? readJson<T>(reply) : (reply.text as T);
-        });
+        const call = { ...written(name, request), ...this.#limits(options), wait };
+        const reply = await this.#transport.send(call);
+        if (call.streams) return reply.body as T;
+        if (reply.text === "") return undefined as T;
+        const isText = TEXTS.has(name) && !reply.headers.get("content-type")?.includes("json");
+        return isText ? (reply.text as T) : readJson<T>(reply);
     }
 
     #limits({ signal, timeout }: CallOptions): Limits {
@@ -202,13 +205,19 @@ export class Client implements AsyncDisposable {
 
     async #open<T>(call: () => Promise<T>): Promise<T> {
         if (this.#closed) throw new InvalidArgumentError("the client is closed");
-        return call();
+        this.#underWay += 1;
+        try {
+            return await call();
+        } finally {
+            this.#underWay -= 1;
+            if (this.#underWay === 0) this.#idle();
+        }
     }
 
     /** A service of another version may not know what ids are made of: it gets marks then. */
     async #ids(): Promise<Schemas["IdsResponse"] | undefined> {
         try {
-            return await this.call("getIds", {});
+            return await this.#send("getIds", {}, {});
         } catch (error) {
             const unknown = error instanceof UnexpectedAnswerError || error instanceof NotFoundError;
             if (unknown || (error instanceof ServiceError && !error.retryable)) return undefined;

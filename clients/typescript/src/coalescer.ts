@@ -36,8 +36,7 @@ interface Entry<T> {
 
 interface Lane<T> {
     waiting: Entry<T>[];
-    /** Set while it sends. */
-    ended: Promise<void> | undefined;
+    sending: boolean;
 }
 
 /**
@@ -89,15 +88,12 @@ export class Coalescer<T> {
 
     #enqueue(name: string, entry: Entry<T>): void {
         let lane = this.#lanes.get(name);
-        if (!lane) this.#lanes.set(name, (lane = { waiting: [], ended: undefined }));
+        if (!lane) this.#lanes.set(name, (lane = { waiting: [], sending: false }));
         lane.waiting.push(entry);
+        if (lane.sending) return;
         // Calls of the same turn of the event loop are the first request.
-        lane.ended ??= Promise.resolve().then(() => this.#run(name, lane));
-    }
-
-    /** Waits until no call is under way. */
-    async idle(): Promise<void> {
-        while (this.#lanes.size > 0) await Promise.all(Array.from(this.#lanes.values(), ({ ended }) => ended));
+        lane.sending = true;
+        queueMicrotask(() => void this.#run(name, lane));
     }
 
     async #run(name: string, lane: Lane<T>): Promise<void> {

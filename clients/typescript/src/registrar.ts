@@ -13,6 +13,8 @@ export interface Limits {
     signal?: AbortSignal | undefined;
 }
 
+/** The name of the span of a request. */
+const SPAN = "tickwheel register";
 /** The lane of tasks that must not be sent twice. */
 const ONCE = "/once";
 
@@ -29,7 +31,7 @@ export class Registrar {
         this.#registrations = new Coalescer((items, how) => {
             const repeatable = !how.lane.endsWith(ONCE);
             const trace = repeatable ? how.lane : how.lane.slice(0, -ONCE.length);
-            return producing("tickwheel register", trace, async (headers) => {
+            return producing(SPAN, trace, async (headers) => {
                 const body = `{"tasks":[${items.join(",")}]}`;
                 const call = { method: "POST", path: "/v1/tasks:batchCreate", body, headers, repeatable };
                 const reply = await this.#transport.send({ ...call, timeout: how.timeout, signal: how.signal });
@@ -54,6 +56,7 @@ export class Registrar {
         const trace = activeTrace();
         await this.#ids.ready();
         const repeatable = this.#ids.fix(copy);
+        if (copy.children?.length) return this.#tree(copy, trace, { timeout: end - performance.now(), signal });
         const lane = repeatable ? trace : trace + ONCE;
         return this.#registrations.add(toJson(copy), { timeout: end - performance.now(), signal, lane, repeatable });
     }
@@ -62,9 +65,12 @@ export class Registrar {
         return this.#cancels.add(JSON.stringify(id), { timeout, signal });
     }
 
-    /** Waits until no call is under way. */
-    async idle(): Promise<void> {
-        await Promise.all([this.#registrations.idle(), this.#cancels.idle()]);
+    /** A tree has a request of its own. */
+    #tree(task: NewTask, trace: string, limits: Limits): Promise<Task> {
+        return producing(SPAN, trace, async (headers) => {
+            const call = { method: "POST", path: "/v1/tasks", body: toJson(task), headers, repeatable: true };
+            return readJson<Task>(await this.#transport.send({ ...call, ...limits }));
+        });
     }
 }
 
