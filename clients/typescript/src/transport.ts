@@ -88,8 +88,9 @@ export class Transport {
                 error = caught;
             }
             this.#preferred = (place + 1) % servers.length;
-            // Each server is asked once before any wait.
-            if (tried % servers.length !== 0 && performance.now() < end) continue;
+            // Each server is asked once before any wait. A connection that broke may have been closed while it was idle.
+            const broke = tried === 1 && error instanceof ConnectionError && error.sent;
+            if ((broke || tried % servers.length !== 0) && performance.now() < end) continue;
             const asked = error instanceof UnavailableError ? error.retryAfter : undefined;
             const wait = backoff.next(asked);
             if (performance.now() + wait >= end) throw error;
@@ -183,6 +184,7 @@ function broken(server: string, error: unknown): unknown {
     const causes = [error.cause, ...((error.cause as AggregateError | undefined)?.errors ?? [])] as Array<{ code?: string; message?: string }>;
     const known = causes.filter((cause) => cause?.code !== undefined);
     const sent = known.length === 0 || !known.every(({ code }) => NOT_SENT.has(code ?? ""));
+    if (causes[0]?.message === "bad port") return new InvalidArgumentError(`${server}: this runtime makes no requests to such a port`);
     const why = causes.map((cause) => cause?.message).find((message) => message) ?? error.message;
     return new ConnectionError(`no answer from ${server}: ${why}`, sent, { cause: error });
 }

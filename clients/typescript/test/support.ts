@@ -1,3 +1,4 @@
+import { createServer } from "node:net";
 import { after } from "node:test";
 import { Client, type ClientOptions, Worker, type WorkerOptions } from "tickwheel";
 import { type Service, startService } from "tickwheel/testing";
@@ -42,4 +43,13 @@ const silent = { warn: () => {}, error: () => {} };
 /** A worker that says nothing, and leaves the signals of the process alone. */
 export async function worker(options: WorkerOptions = {}): Promise<Worker> {
     return new Worker((await shared()).url, { logger: silent, signals: false, ...options });
+}
+
+/** An address of this machine at which nothing listens. */
+export async function nowhere(): Promise<string> {
+    const server = createServer();
+    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+    const address = server.address();
+    await new Promise((resolve) => server.close(resolve));
+    return `http://127.0.0.1:${typeof address === "object" ? address?.port : ""}`;
 }
