@@ -42,12 +42,12 @@ export interface ServiceOptions {
 export class Service implements AsyncDisposable {
     /** Its address. */
     readonly url: string;
-    readonly #guard: ChildProcess;
+    readonly #end: () => Promise<void>;
 
     /** @internal */
-    constructor(url: string, guard: ChildProcess) {
+    constructor(url: string, end: () => Promise<void>) {
         this.url = url;
-        this.#guard = guard;
+        this.#end = end;
     }
 
     /** Makes a client of the service. */
@@ -57,7 +57,7 @@ export class Service implements AsyncDisposable {
 
     /** Ends the service, and removes its directory. */
     async stop(): Promise<void> {
-        await ended(this.#guard);
+        await this.#end();
     }
 
     async [Symbol.asyncDispose](): Promise<void> {
@@ -89,7 +89,7 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     for (;;) {
         const text = await readFile(log, "utf8").catch(() => "");
         const url = /ready on (http:\S+)/.exec(text)?.[1];
-        if (url) return new Service(url, guard);
+        if (url) return new Service(url, () => ended(guard));
         if (text.endsWith("(ended)\n") || performance.now() > until) {
             await ended(guard);
             await rm(folder, { recursive: true, force: true });
