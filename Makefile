@@ -12,7 +12,7 @@ EVERY := --workspace --lib --bins --test '*'
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: setup bare texts check test test-all test-cassandra-4 prove fuzz openapi sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo clients
+.PHONY: setup bare texts check test test-all test-cassandra-4 prove fuzz openapi clients sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
 # One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
 LOOK = check
@@ -44,6 +44,7 @@ test: texts ## the gate: texts, lints, documentation and the quick tests, also o
 	$(CARGO) build --workspace --bins --examples --quiet
 	tests/openapi/clients
 	tests/clients/python
+	tests/clients/typescript
 	$(CARGO) test --workspace --doc --quiet
 	tests/timed $(COMPUTING)
 	tests/timed $(WAITING)
@@ -63,6 +64,7 @@ test-all: test audit ## every test: faults, kills, floods, planted flaws, long s
 	tests/clients/python --all
 	tests/alerts
 	PROGRAM=target/debug/tickwheel tests/dist/check
+	tests/clients/typescript --all
 
 test-cassandra-4: ## the tests on servers with Cassandra 4.1 instead of 5.0, those that wait included
 	$(STACK) fetch --cassandra 4.1
@@ -101,6 +103,9 @@ clients: ## writes what is generated of the clients in other languages, from sch
 
 openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
 	tests/openapi/fuzz $(SECONDS)
+
+clients: ## what the clients generate from schemas/openapi.json, anew
+	clients/typescript/generate
 
 fault: ## three nodes on three servers of each kind, work of every kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
 	$(STACK) fetch
