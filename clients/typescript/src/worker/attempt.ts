@@ -7,6 +7,8 @@ import { type StandardSchema, validated } from "../standard-schema.js";
 import { type Told, keyOf } from "./beats.js";
 import type { Job } from "./job.js";
 
+/** How long behind its lease a report is still repeated: if the task is still unclaimed, the report counts. */
+const GRACE = 30_000;
 /** Bytes of a progress note. */
 const PROGRESS_BYTES = 4096;
 
@@ -28,14 +30,30 @@ const TEXTS: Readonly<Record<string, string>> = {
     stopping: "the worker stops",
 };
 
+/** An `AbortController` that is made once somebody asks for its signal, which most handlers do not. */
+class Latch {
+    #controller: AbortController | undefined;
+    #reason: TickwheelError | undefined;
+
+    get signal(): AbortSignal {
+        this.#controller ??= new AbortController();
+        if (this.#reason) this.#controller.abort(this.#reason);
+        return this.#controller.signal;
+    }
+
+    abort(reason: TickwheelError): void {
+        this.#reason ??= reason;
+        this.#controller?.abort(this.#reason);
+    }
+}
+
 /** A running attempt: its handler, and the reasons to stop it. */
 export class Attempt {
     readonly task: ClaimedTask;
     readonly key: string;
-    /** Aborted once a report of the attempt is of no use. */
-    readonly lost = new AbortController();
     readonly #handling: Handling;
-    readonly #stop = new AbortController();
+    readonly #useless = new Latch();
+    readonly #stop = new Latch();
     readonly #progress: (key: string, json: string) => void;
     #end: (outcome: Outcome | undefined) => void = () => {};
 
@@ -61,8 +79,13 @@ export class Attempt {
     /** Does what the heartbeats say. */
     told(told: Told): void {
         if (told === "cancelled") return this.#stop.abort(reason("cancelled"));
-        this.lost.abort(reason("lease_lost"));
         this.abort("lease_lost", undefined);
+        setTimeout(() => this.#useless.abort(reason("lease_lost")), GRACE).unref();
+    }
+
+    /** Aborted once a report of the attempt is of no use. */
+    get useless(): AbortSignal {
+        return this.#useless.signal;
     }
 
     /** Tells the handler to stop, and no longer waits for it. */
@@ -87,7 +110,8 @@ export class Attempt {
     }
 
     #job(payload: unknown): Job {
-        const { task } = this;
+        const task = this.task;
+        const stop = this.#stop;
         return {
             id: task.id,
             attempt: task.attempt,
@@ -100,7 +124,9 @@ export class Attempt {
             schedule: task.schedule ?? undefined,
             scheduledTime: task.scheduled_time ? new Date(task.scheduled_time) : undefined,
             task,
-            signal: this.#stop.signal,
+            get signal() {
+                return stop.signal;
+            },
             progress: (note) => {
                 const json = toJson(note);
                 const size = new TextEncoder().encode(json).byteLength;

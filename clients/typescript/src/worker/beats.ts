@@ -23,6 +23,13 @@ export interface Kept {
     sent: number;
 }
 
+/** What becomes of attempts: some begin, some have ended, one has a note. */
+export interface ToHeart {
+    added?: Kept[];
+    removed?: string[];
+    progress?: { key: string; json: string };
+}
+
 /** The reasons for which a handler is told to stop. */
 export type Told = "lost" | "expired" | "cancelled";
 
@@ -70,21 +77,19 @@ export class Beats {
         this.#tell = tell;
     }
 
-    add(kept: Kept): void {
+    take({ added = [], removed = [], progress }: ToHeart): void {
+        for (const kept of added) this.#add(kept);
+        for (const key of removed) this.#attempts.delete(key);
+        const beating = progress && this.#attempts.get(progress.key);
+        if (beating) beating.progress = progress.json;
+    }
+
+    #add(kept: Kept): void {
         const key = keyOf(kept);
         const end = leaseEnd(kept.sent, kept.timeout);
         const beating = { ...kept, key, end, beaten: kept.sent, underWay: false, failed: false, progress: undefined };
         this.#attempts.set(key, beating);
         this.#lane(kept.timeout / CYCLES).line.push(beating);
-    }
-
-    remove(key: string): void {
-        this.#attempts.delete(key);
-    }
-
-    progress(key: string, json: string): void {
-        const beating = this.#attempts.get(key);
-        if (beating) beating.progress = json;
     }
 
     stop(): void {

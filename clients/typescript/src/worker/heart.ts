@@ -1,6 +1,6 @@
 import type { Worker as Thread } from "node:worker_threads";
 import { Transport, readJson } from "../transport.js";
-import { Beats, type Kept, type SendBeats, type Told, keyOf } from "./beats.js";
+import { Beats, type Kept, type SendBeats, type ToHeart, type Told, keyOf } from "./beats.js";
 
 /** What the thread is started with. */
 export interface HeartData {
@@ -8,9 +8,6 @@ export interface HeartData {
     headers: Readonly<Record<string, string>>;
     worker: string;
 }
-
-/** What the thread is told. */
-export type ToHeart = { kind: "add"; kept: Kept } | { kind: "remove"; key: string } | { kind: "progress"; key: string; json: string };
 
 /** Returns the function that sends heartbeats. */
 export function sender({ servers, headers, worker }: HeartData, using: typeof fetch): SendBeats {
@@ -33,6 +30,7 @@ export class Heart {
     readonly #kept = new Map<string, Kept>();
     #thread: Thread | undefined;
     #beats: Beats | undefined;
+    #removed: string[] = [];
     #failure: unknown;
     #stopped = false;
 
@@ -61,24 +59,27 @@ export class Heart {
         this.#logger.error(`tickwheel: the thread of the heartbeats has ended, which now share the thread of the handlers: ${this.#failure}`);
         this.#thread = undefined;
         void this.start(fetch);
-        for (const kept of this.#kept.values()) this.#beats?.add(kept);
+        this.#do({ added: [...this.#kept.values()] });
     }
 
-    add(kept: Kept): void {
-        this.#kept.set(keyOf(kept), kept);
-        if (this.#beats) this.#beats.add(kept);
-        else this.#post({ kind: "add", kept });
+    /** Keeps attempts alive. It is known to the heart before their handlers begin, so that none can hold it up. */
+    add(added: Kept[]): void {
+        for (const kept of added) this.#kept.set(keyOf(kept), kept);
+        this.#do({ added });
     }
 
+    /** Lets go of an attempt, with others that end in the same turn of the event loop. */
     remove(key: string): void {
         if (!this.#kept.delete(key)) return;
-        if (this.#beats) this.#beats.remove(key);
-        else this.#post({ kind: "remove", key });
+        if (this.#removed.push(key) > 1) return;
+        setImmediate(() => {
+            this.#do({ removed: this.#removed });
+            this.#removed = [];
+        });
     }
 
     progress(key: string, json: string): void {
-        if (this.#beats) this.#beats.progress(key, json);
-        else this.#post({ kind: "progress", key, json });
+        this.#do({ progress: { key, json } });
     }
 
     async stop(): Promise<void> {
@@ -87,8 +88,9 @@ export class Heart {
         await this.#thread?.terminate();
     }
 
-    #post(message: ToHeart): void {
-        this.#thread?.postMessage(message);
+    #do(message: ToHeart): void {
+        if (this.#beats) this.#beats.take(message);
+        else this.#thread?.postMessage(message);
     }
 
     #told(key: string, told: Told): void {

@@ -92,9 +92,14 @@ export class Lane {
 
     #begin({ tasks, waited }: Schemas["PollAnswer"], sent: number, free: number): void {
         const leaseStart = sent + (milliseconds(waited ?? 0) ?? 0);
-        tasks.forEach((task, place) => {
+        const { heart, stopping } = this.#tools;
+        const claimed = tasks.map((task) => ({ task, timeout: milliseconds(task.heartbeat_timeout ?? "") ?? HEARTBEAT_TIMEOUT }));
+        // The answer may have taken so long that another worker runs a task by now.
+        const live = claimed.filter(({ timeout }) => steady() < leaseEnd(leaseStart, timeout));
+        heart.add(live.map(({ task: { id, attempt }, timeout }) => ({ id, attempt, timeout, sent: leaseStart })));
+        live.forEach(({ task }, place) => {
             // More than was asked for, or too late: others can run it at once.
-            const begins = place < free && !this.#tools.stopping.aborted && task.callback === this.#handling.callback;
+            const begins = place < free && !stopping.aborted && task.callback === this.#handling.callback;
             const run = this.#run(task, leaseStart, begins)
                 .catch((error: unknown) => this.#tools.logger.error(`tickwheel: task ${task.id}: ${error}`))
                 .finally(() => this.#running.delete(run));
@@ -104,12 +109,8 @@ export class Lane {
 
     async #run(task: ClaimedTask, leaseStart: number, begins: boolean): Promise<void> {
         const { heart, attempts, settler, logger } = this.#tools;
-        const timeout = milliseconds(task.heartbeat_timeout ?? HEARTBEAT_TIMEOUT) ?? HEARTBEAT_TIMEOUT;
-        // The answer may have taken so long that another worker runs the task by now.
-        if (steady() >= leaseEnd(leaseStart, timeout)) return;
         const attempt = new Attempt(task, this.#handling, (key, json) => heart.progress(key, json));
         attempts.set(attempt.key, attempt);
-        heart.add({ id: task.id, attempt: task.attempt, timeout, sent: leaseStart });
         try {
             const outcome = begins ? await attempt.run(this.#limit(task, leaseStart)) : Outcome.snooze(0);
             if (outcome === undefined) return logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost and its handler aborted`);

@@ -4,13 +4,10 @@ import type { Outcome } from "../outcome.js";
 import { results } from "../registrar.js";
 import type { Transport } from "../transport.js";
 import type { Schemas } from "../types.js";
-import { sleep } from "../backoff.js";
 import type { Attempt } from "./attempt.js";
 
 /** How long a report is repeated at most, even if heartbeats keep its lease alive. */
 const LONGEST = 600_000;
-/** How long behind its lease a report is still repeated: if the task is still unclaimed, the report counts. */
-const GRACE = 30_000;
 
 /** Reports how attempts ended; reports that come at once travel together. */
 export class Settler {
@@ -33,17 +30,8 @@ export class Settler {
      */
     async settle(attempt: Attempt, outcome: Outcome): Promise<boolean> {
         const { id, attempt: number } = attempt.task;
-        const useless = new AbortController();
-        const done = new AbortController();
-        const expire = () => void sleep(GRACE, done.signal).then(() => useless.abort(attempt.lost.signal.reason), () => {});
-        if (attempt.lost.signal.aborted) expire();
-        else attempt.lost.signal.addEventListener("abort", expire, { once: true, signal: done.signal });
-        try {
-            const report = JSON.stringify(outcome.report(id, number));
-            const { status } = await this.#reports.add(report, { timeout: LONGEST, signal: useless.signal });
-            return status !== "lost";
-        } finally {
-            done.abort();
-        }
+        const report = JSON.stringify(outcome.report(id, number));
+        const { status } = await this.#reports.add(report, { timeout: LONGEST, signal: attempt.useless });
+        return status !== "lost";
     }
 }
