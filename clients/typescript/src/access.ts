@@ -28,6 +28,11 @@ export function access(
     }
     const headers = { ...options.headers, ...(apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }) };
     const read = addresses(servers);
+    try {
+        new Headers(headers);
+    } catch {
+        throw new InvalidArgumentError(`a header cannot be sent: one of ${Object.keys(headers).join(", ")}`);
+    }
     const serverTimeout = options.serverTimeout ?? SERVER_TIMEOUT;
     const using: typeof fetch = options.fetch ?? ((input, init) => fetch(input, init));
     return { servers: read, headers, transport: new Transport({ servers: read, headers, serverTimeout, fetch: using }) };

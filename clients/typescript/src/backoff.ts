@@ -5,6 +5,9 @@ const LONGEST = 5_000;
 /** Longest wait that a service may ask for. */
 const ASKED_LONGEST = 30_000;
 
+/** Longest time of a timer, in milliseconds: a longer one would be over at once. */
+export const TIMER_MAX = 2 ** 31 - 1;
+
 /** The waits between repetitions of a call: doubled each time, at random below that, or as long as the service asks for. */
 export class Backoff {
     #failures = 0;
@@ -27,6 +30,19 @@ export class Backoff {
     }
 }
 
+/** Waits for a promise, until a time limit or a signal is over. */
+export async function within<T>(promise: Promise<T>, ms: number, late: () => unknown, signal?: AbortSignal): Promise<T> {
+    const done = new AbortController();
+    const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
+    const waiting = sleep(ms, stop).then(() => Promise.reject(late()));
+    try {
+        return await Promise.race([promise, waiting]);
+    } finally {
+        waiting.catch(() => {});
+        done.abort();
+    }
+}
+
 /** Waits; rejects with the reason of the signal when that comes first. */
 export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
     return new Promise((resolve, reject) => {
@@ -38,7 +54,7 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
         const timer = setTimeout(() => {
             signal?.removeEventListener("abort", ended);
             resolve();
-        }, ms);
+        }, Math.min(ms, TIMER_MAX));
         signal?.addEventListener("abort", ended, { once: true });
     });
 }

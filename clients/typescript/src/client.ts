@@ -1,6 +1,6 @@
 import { type ClientOptions, access } from "./access.js";
 import { durationText } from "./durations.js";
-import { InvalidArgumentError, NotFoundError, ServiceError, TaskNotSucceededError, TimeoutError, UnexpectedAnswerError } from "./errors.js";
+import { InvalidArgumentError, NotFoundError, ServiceError, TaskNotSucceededError, TimeoutError, UnexpectedAnswerError, ValidationError } from "./errors.js";
 import { Ids } from "./ids.js";
 import { List, type Page } from "./pages.js";
 import { type Cancelled, type Limits, Registrar } from "./registrar.js";
@@ -22,6 +22,9 @@ export type TaskFilter = Omit<NonNullable<Request<"listTasks">["query"]>, "label
     start_time_from?: Instant | undefined;
     start_time_to?: Instant | undefined;
 };
+
+/** How long the last answer may take behind the time of a wait. */
+const SLACK = 2_000;
 
 /** The operations whose answers may be texts. */
 const TEXTS: ReadonlySet<keyof operations> = new Set<keyof operations>(["livez", "startupz", "readyz", "metrics", "getTree"]);
@@ -84,14 +87,14 @@ export class Client implements AsyncDisposable {
         return this.call("getTask", { path: { id }, query: { view: "FULL" } }, options);
     }
 
-    /** Waits until a task has ended, for ever unless a `timeout` or a `signal` ends it. */
+    /** Waits until a task has ended, for ever unless a `timeout`, a `signal` or an outage of the service ends it. */
     async wait(id: string, options: CallOptions = {}): Promise<Task> {
         const end = performance.now() + (options.timeout ?? Number.POSITIVE_INFINITY);
         for (;;) {
             const left = end - performance.now();
             const wait = Math.round(Math.max(0, Math.min(WAIT, left)));
             const request = { path: { id }, query: { view: "FULL" as const, wait: durationText(wait) } };
-            const limits = { signal: options.signal, timeout: this.#timeout + wait };
+            const limits = { signal: options.signal, timeout: Math.min(this.#timeout + wait, left + SLACK) };
             const task = await this.#open(() => this.#send<Task>("getTask", request, limits, wait));
             if (hasEnded(task)) return task;
             if (performance.now() >= end) throw new TimeoutError(`task ${id} has not ended within ${options.timeout} ms: it is ${task.state}`, false);
@@ -105,7 +108,10 @@ export class Client implements AsyncDisposable {
         const hasSchema = schemaOrOptions !== undefined && "~standard" in schemaOrOptions;
         const task = await this.wait(id, hasSchema ? options : schemaOrOptions);
         if (task.state !== "succeeded") throw new TaskNotSucceededError(task);
-        return hasSchema ? validated(schemaOrOptions, task.result, "the result") : task.result;
+        if (!hasSchema) return task.result;
+        const result = await validated(schemaOrOptions, task.result, "the result");
+        if (result instanceof ValidationError) throw result;
+        return result;
     }
 
     /** Cancels a task, with `tree` also all tasks below it. The answer says whether the cancel or the start won. */

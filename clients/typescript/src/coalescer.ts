@@ -1,4 +1,4 @@
-import { Backoff, sleep } from "./backoff.js";
+import { Backoff, TIMER_MAX, sleep } from "./backoff.js";
 import { RefusedError, ServiceError, TimeoutError, UnavailableError, mayHaveTakenEffect } from "./errors.js";
 
 /** Items of one request. */
@@ -67,7 +67,6 @@ export class Coalescer<T> {
                 left: () => {},
                 done: false,
             };
-            let sent = false;
             const settle = (how: () => void) => {
                 if (entry.done) return;
                 entry.done = true;
@@ -78,9 +77,9 @@ export class Coalescer<T> {
             };
             const aborted = () => entry.reject(wish.signal?.reason);
             const timer = setTimeout(() => {
-                sent = !this.#lanes.get(name)?.waiting.includes(entry);
-                entry.reject(new TimeoutError(`the call was not answered within ${wish.timeout} ms`, sent));
-            }, wish.timeout);
+                const sent = !this.#lanes.get(name)?.waiting.includes(entry);
+                entry.reject(new TimeoutError(`the call was not answered within ${Math.round(wish.timeout)} ms`, sent));
+            }, Math.min(wish.timeout, TIMER_MAX));
             wish.signal?.addEventListener("abort", aborted, { once: true });
             this.#enqueue(name, entry);
         });

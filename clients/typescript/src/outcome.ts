@@ -2,7 +2,7 @@ import { durationText } from "./durations.js";
 import { base64 } from "./tasks.js";
 import type { Duration, Schemas } from "./types.js";
 
-type Report = Omit<Schemas["SettleItem"], "id" | "attempt">;
+type Report = Omit<Schemas["SettleItem"], "id" | "attempt" | "result">;
 
 /** Characters of an error that the service keeps. */
 const ERROR_CHARS = 4096;
@@ -19,9 +19,12 @@ const RESULT_BYTES = 1024 * 1024;
  */
 export class Outcome {
     readonly #report: Report;
+    /** As JSON. */
+    readonly #result: string | undefined;
 
-    private constructor(report: Report) {
+    private constructor(report: Report, result?: string) {
         this.#report = report;
+        this.#result = result;
     }
 
     /** Done, with bytes as the result, which is kept with the task. */
@@ -58,7 +61,7 @@ export class Outcome {
         }
         if (json === undefined) return new Outcome({ outcome: "succeeded" });
         const bytes = new TextEncoder().encode(json).byteLength;
-        return bytes > RESULT_BYTES ? tooLarge(bytes) : new Outcome({ outcome: "succeeded", result: JSON.parse(json) as never });
+        return bytes > RESULT_BYTES ? tooLarge(bytes) : new Outcome({ outcome: "succeeded" }, json);
     }
 
     /** Returns the outcome for what a handler threw: an error is a retry. */
@@ -66,9 +69,10 @@ export class Outcome {
         return thrown instanceof Outcome ? thrown : Outcome.retry(thrown);
     }
 
-    /** Returns the report in the form of the API. */
-    report(id: string, attempt: number): Schemas["SettleItem"] {
-        return { id, attempt, ...this.#report };
+    /** Returns the report as JSON. */
+    report(id: string, attempt: number): string {
+        const report = JSON.stringify({ id, attempt, ...this.#report });
+        return this.#result === undefined ? report : `${report.slice(0, -1)},"result":${this.#result}}`;
     }
 }
 

@@ -1,15 +1,13 @@
 import type { Client } from "./client.js";
 import type { List } from "./pages.js";
 import type { Cancelled } from "./registrar.js";
-import { type NewStart, startFields } from "./tasks.js";
+import { type NewStart, startFields, timeText } from "./tasks.js";
 import type { CallOptions, Instant, Request, Schemas, Task } from "./types.js";
 
 type Schedule = Schemas["ScheduleResponse"];
 type Job = Schemas["JobResponse"];
 type Moved = Schemas["RescheduleResponse"];
 type Callback = Schemas["CallbackResponse"];
-
-const time = (at: Instant): string => (at instanceof Date ? at.toISOString() : at);
 
 /** The task that a key names. */
 export class KeyedTask {
@@ -132,7 +130,7 @@ export class Callbacks extends Resource {
     /** Holds the tasks of a callback that fall due. */
     pause(name: string, gate: { reason?: string; until?: Instant; collection?: string } = {}, options?: CallOptions): Promise<Callback> {
         const { until, ...rest } = gate;
-        return this.gate(name, { ...rest, gate: "paused", ...(until && { until: time(until) }) }, options);
+        return this.gate(name, { ...rest, gate: "paused", ...(until && { until: timeText(until) }) }, options);
     }
 
     /** Opens the gate of a callback: held tasks go out, oldest first. */

@@ -20,13 +20,13 @@ export declare namespace StandardSchema {
     type Output<S extends StandardSchema> = NonNullable<S["~standard"]["types"]>["output"];
 }
 
-/** Returns a value as its schema has it; throws a `ValidationError` about one that does not fit. */
-export async function validated<S extends StandardSchema>(schema: S, value: unknown, subject: string): Promise<StandardSchema.Output<S>> {
+/** Returns a value as its schema has it, or the error about one that does not fit. */
+export async function validated<S extends StandardSchema>(schema: S, value: unknown, subject: string): Promise<StandardSchema.Output<S> | ValidationError> {
     const result = await schema["~standard"].validate(value);
     if (!result.issues) return result.value;
     const issues = result.issues.map(({ message, path = [] }) => ({
         message,
         path: path.map((part) => String(typeof part === "object" ? part.key : part)).join("."),
     }));
-    throw new ValidationError(subject, issues);
+    return new ValidationError(subject, issues);
 }

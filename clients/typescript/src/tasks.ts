@@ -22,6 +22,7 @@ export function written(task: NewTask): NewTask {
         const duration = copy[name];
         if (typeof duration === "number") copy[name] = durationText(duration);
     }
+    if (copy.start_time instanceof Date) copy.start_time = timeText(copy.start_time);
     if (copy.payload instanceof Uint8Array) {
         copy.payload_base64 = base64(copy.payload);
         delete copy.payload;
@@ -58,6 +59,12 @@ export function startFields(start: NewStart): { start_time?: string; delay?: str
         if (typeof start.delay === "number") readDuration(start.delay, "delay");
         return { delay: durationText(start.delay) };
     }
-    const { start_time: at } = start;
-    return { start_time: at instanceof Date ? at.toISOString() : at };
+    return { start_time: timeText(start.start_time) };
+}
+
+/** Returns a time as the API writes it. */
+export function timeText(at: Instant): string {
+    if (typeof at === "string") return at;
+    if (Number.isNaN(at.getTime())) throw new InvalidArgumentError("a time is not valid: its `Date` is none");
+    return at.toISOString();
 }

@@ -1,9 +1,9 @@
-import { Backoff, sleep } from "./backoff.js";
+import { Backoff, TIMER_MAX, sleep } from "./backoff.js";
 import {
     ConnectionError,
     InvalidArgumentError,
     TimeoutError,
-    type TickwheelError,
+    TickwheelError,
     UnavailableError,
     UnexpectedAnswerError,
     mayHaveTakenEffect,
@@ -47,6 +47,8 @@ export interface Call {
     /** How much longer than usual a server may take, since it waits on purpose. */
     wait?: number | undefined;
     signal?: AbortSignal | undefined;
+    /** Each server is asked once at most, for callers that repeat the call themselves. */
+    once?: boolean | undefined;
     /** The body of the answer is left for the caller to read. */
     streams?: boolean | undefined;
 }
@@ -89,8 +91,9 @@ export class Transport {
             }
             this.#preferred = (place + 1) % servers.length;
             // Each server is asked once before any wait. A connection that broke may have been closed while it was idle.
-            const broke = tried === 1 && error instanceof ConnectionError && error.sent;
+            const broke = tried === 1 && !call.once && error instanceof ConnectionError && error.sent;
             if ((broke || tried % servers.length !== 0) && performance.now() < end) continue;
+            if (call.once) throw error;
             const asked = error instanceof UnavailableError ? error.retryAfter : undefined;
             const wait = backoff.next(asked);
             if (performance.now() + wait >= end) throw error;
@@ -105,7 +108,7 @@ export class Transport {
         const aborted = () => stop.abort(call.signal?.reason);
         call.signal?.addEventListener("abort", aborted, { once: true });
         const timeout = new TimeoutError(`no answer from ${server} within ${Math.round(limit)} ms`, true);
-        const timer = setTimeout(() => stop.abort(timeout), limit);
+        const timer = setTimeout(() => stop.abort(timeout), Math.min(limit, TIMER_MAX));
         try {
             const response = await this.#options.fetch(server + call.path, {
                 method: call.method,
@@ -178,15 +181,16 @@ function retryAfter(headers: Headers): number | undefined {
     return Number.isNaN(at) ? undefined : Math.max(0, at - Date.now());
 }
 
-/** Returns the error for a request that was not answered. */
+/** Returns the error for a request that was not answered. Each runtime says in its own way why. */
 function broken(server: string, error: unknown): unknown {
-    if (!(error instanceof TypeError)) return error;
-    const causes = [error.cause, ...((error.cause as AggregateError | undefined)?.errors ?? [])] as Array<{ code?: string; message?: string }>;
-    const known = causes.filter((cause) => cause?.code !== undefined);
-    const sent = known.length === 0 || !known.every(({ code }) => NOT_SENT.has(code ?? ""));
-    if (causes[0]?.message === "bad port") return new InvalidArgumentError(`${server}: this runtime makes no requests to such a port`);
-    const why = causes.map((cause) => cause?.message).find((message) => message) ?? error.message;
-    return new ConnectionError(`no answer from ${server}: ${why}`, sent, { cause: error });
+    if (error instanceof TickwheelError || !(error instanceof Error)) return error;
+    const cause = error.cause as (Error & { errors?: Error[] }) | undefined;
+    const failures = [...(cause?.errors ?? []), cause, error].filter((failure) => failure instanceof Error) as Array<Error & { code?: string }>;
+    if (cause?.message === "bad port") return new InvalidArgumentError(`${server}: this runtime makes no requests to such a port`);
+    const known = failures.filter(({ code }) => typeof code === "string");
+    const notSent = known.length > 0 ? known.every(({ code = "" }) => NOT_SENT.has(code)) : /connection refused|dns error/i.test(error.message);
+    const why = failures.find(({ message }) => message)?.message ?? "no reason was given";
+    return new ConnectionError(`no answer from ${server}: ${why}`, !notSent, { cause: error });
 }
 
 /** Reads the JSON of an answer. */

@@ -158,10 +158,10 @@ export class Worker implements AsyncDisposable {
     async #drain(lanes: Lane[], attempts: Map<string, Attempt>, logger: Tools["logger"]): Promise<void> {
         const ended = Promise.all(lanes.map((lane) => lane.ended()));
         const limit = readDuration(this.#options.drainTimeout ?? DRAIN_TIMEOUT, "drainTimeout");
-        if (await within(ended, limit)) return;
+        if (await endsWithin(ended, limit)) return;
         logger.warn(`tickwheel: ${attempts.size} handlers did not end in time: their tasks are given back`);
         for (const attempt of attempts.values()) attempt.abort("stopping", Outcome.snooze(0));
-        if (!(await within(ended, LAST_REPORTS))) logger.warn("tickwheel: not every outcome could be reported: the service comes back to the tasks");
+        if (!(await endsWithin(ended, LAST_REPORTS))) logger.warn("tickwheel: not every outcome could be reported: the service comes back to the tasks");
     }
 }
 
@@ -176,9 +176,9 @@ function aborted(signal: AbortSignal): Promise<void> {
     return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
 }
 
-async function within(ended: Promise<unknown>, limit: number): Promise<boolean> {
+async function endsWithin(ended: Promise<unknown>, limit: number): Promise<boolean> {
     const stop = new AbortController();
-    const late = sleep(Math.min(limit, 2 ** 31 - 1), stop.signal).then(() => false, () => false);
+    const late = sleep(limit, stop.signal).then(() => false, () => false);
     const inTime = await Promise.race([ended.then(() => true), late]);
     stop.abort();
     return inTime;

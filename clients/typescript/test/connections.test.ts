@@ -189,6 +189,41 @@ test("a worker waits for the end of an outage, and answers that it cannot use ar
     assert.equal(await tasks.result(task.id, { timeout: 20_000 }), "done");
 });
 
+test("a caller's time holds while the service is asked what ids are made of, and a wait ends in time as well", async () => {
+    await using fake = await new Fake(() => {}).listen();
+    const tasks = new Client(fake.url);
+    const began = performance.now();
+    await assert.rejects(tasks.register({ callback: "x" }, { timeout: 100 }), TimeoutError);
+    const stop = AbortSignal.timeout(100);
+    await assert.rejects(tasks.register({ callback: "x" }, { signal: stop }), { name: "TimeoutError" });
+    await assert.rejects(tasks.wait("x", { timeout: 100 }), TimeoutError);
+    assert.ok(performance.now() - began < 5_000);
+});
+
+test("a time without end is one", async () => {
+    const tasks = new Client((await shared()).url);
+    const task = await tasks.register({ callback: unique("endless"), delay: "1h" }, { timeout: Number.POSITIVE_INFINITY });
+    assert.equal((await tasks.get(task.id, { timeout: Number.POSITIVE_INFINITY })).id, task.id);
+    await assert.rejects(tasks.register({ callback: "x", start_time: new Date(Number.NaN) }), { code: "invalid_argument" });
+    assert.throws(() => new Client("http://a", { headers: { "x-token": "a\nb" } }), { code: "invalid_argument" });
+});
+
+test("a report is repeated until it is answered, also by a service in the middle of an upgrade", async () => {
+    const { url } = await shared();
+    const callback = unique("upgrade");
+    let upgrades = 0;
+    const through: typeof fetch = async (input, init) => {
+        if (!String(input).endsWith("/settle") || (upgrades += 1) > 2) return fetch(input, init);
+        return new Response("<h1>Back soon</h1>", { status: 200 });
+    };
+    await using running = new Worker(url, { fetch: through, signals: false });
+    void running.task(callback, ({ attempt }) => attempt).run();
+    const tasks = new Client(url);
+    const task = await tasks.register({ callback });
+    assert.equal(await tasks.result(task.id), 1);
+    assert.equal(upgrades, 3);
+});
+
 test("an unknown callback is a task that waits for its worker, and a question about it is a typed error", async () => {
     const tasks = new Client((await shared()).url);
     const callback = unique("unknown");

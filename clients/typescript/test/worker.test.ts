@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { InvalidArgumentError, Outcome, type TickwheelError, Worker } from "tickwheel";
+import { InvalidArgumentError, Outcome, type TickwheelError, ValidationError, Worker } from "tickwheel";
 import * as v from "valibot";
 import { z } from "zod";
 import { client, pause, unique, until, worker } from "./support.js";
@@ -221,6 +221,35 @@ test("a worker that stops ends what runs, and gives back what does not end witho
     await using next = await worker();
     void next.task(slow, () => "by another").run();
     assert.equal((await tasks.wait(stays.id)).result, "by another", "its only attempt was not spent");
+});
+
+test("a worker whose places are all taken stops as well", async () => {
+    const tasks = await client();
+    const callback = unique("full");
+    const running = await worker({ drainTimeout: 200, concurrency: 1 });
+    let began = 0;
+    void running.task(callback, () => ((began += 1), new Promise(() => {}))).run();
+    const task = await tasks.register({ callback, max_attempts: 1 });
+    await until("it runs", () => began === 1);
+    const before = performance.now();
+    await running.stop();
+    assert.ok(performance.now() - before < 2_000);
+    assert.equal((await tasks.get(task.id)).attempts?.[0]?.outcome, "snoozed");
+});
+
+test("a value that does not fit inside of a handler is an error of the handler, so it is tried again", async () => {
+    const tasks = await client();
+    const callback = unique("inside");
+    await using running = await worker();
+    const source = await tasks.register({ callback: unique("source"), delay: "1h" });
+    void running
+        .task(callback, async ({ attempt }) => {
+            if (attempt === 1) throw new ValidationError("what it read", [{ path: "n", message: "is missing" }]);
+            return (await tasks.get(source.id)).state;
+        })
+        .run();
+    const task = await tasks.register({ callback, retry: { initial: "10ms", max: "10s" } });
+    assert.equal(await tasks.result(task.id), "scheduled");
 });
 
 test("a follow-up gets the result of the task before", async () => {

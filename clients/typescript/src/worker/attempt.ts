@@ -1,3 +1,4 @@
+import { TIMER_MAX } from "../backoff.js";
 import { TickwheelError, ValidationError } from "../errors.js";
 import { Outcome } from "../outcome.js";
 import { bytes, toJson } from "../tasks.js";
@@ -67,7 +68,7 @@ export class Attempt {
     /** Runs the handler. Returns the outcome to report, or undefined when another attempt may run by now. */
     async run(limit: number): Promise<Outcome | undefined> {
         const ended = new Promise<Outcome | undefined>((resolve) => (this.#end = resolve));
-        const timer = setTimeout(() => this.abort("timed_out", Outcome.retry("timed_out")), Math.min(limit, 2 ** 31 - 1));
+        const timer = setTimeout(() => this.abort("timed_out", Outcome.retry("timed_out")), Math.min(limit, TIMER_MAX));
         void this.#outcome().then(this.#end);
         try {
             return await ended;
@@ -94,18 +95,21 @@ export class Attempt {
         this.#end(outcome);
     }
 
+    /** A payload or a result that does not fit now does not fit the next time. An error of the handler is a retry. */
     async #outcome(): Promise<Outcome> {
         const { callback, handler, payload, result } = this.#handling;
         const { id, attempt, traceparent } = this.task;
         const attributes = { "tickwheel.task.id": id, "tickwheel.callback": callback, "tickwheel.attempt": attempt };
         try {
-            const job = this.#job(payload ? await validated(payload, content(this.task), "the payload") : content(this.task));
-            const returned = await consuming(`${callback} process`, traceparent, attributes, async () => handler(job as Job<never>));
+            const given = payload ? await validated(payload, content(this.task), "the payload") : content(this.task);
+            if (given instanceof ValidationError) return Outcome.fail(given);
+            const job = this.#job(given) as Job<never>;
+            const returned = await consuming(`${callback} process`, traceparent, attributes, async () => handler(job));
             if (!result || returned instanceof Outcome) return Outcome.of(returned);
-            return Outcome.of(await validated(result, returned, "the result"));
+            const checked = await validated(result, returned, "the result");
+            return checked instanceof ValidationError ? Outcome.fail(checked) : Outcome.of(checked);
         } catch (error) {
-            // A payload that does not fit now does not fit the next time.
-            return error instanceof ValidationError ? Outcome.fail(error) : Outcome.ofError(error);
+            return Outcome.ofError(error);
         }
     }
 

@@ -14,7 +14,7 @@ export function sender({ servers, headers, worker }: HeartData, using: typeof fe
     const transport = new Transport({ servers, headers, serverTimeout: Number.POSITIVE_INFINITY, fetch: using });
     return async (tasks, timeout) => {
         const body = JSON.stringify({ worker, tasks });
-        return readJson(await transport.send({ method: "POST", path: "/v1/worker/heartbeat", body, repeatable: true, timeout }));
+        return readJson(await transport.send({ method: "POST", path: "/v1/worker/heartbeat", body, repeatable: true, once: true, timeout }));
     };
 }
 

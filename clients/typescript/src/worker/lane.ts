@@ -37,6 +37,8 @@ export class Lane {
     readonly #handling: Handling;
     readonly #tools: Tools;
     readonly #running = new Set<Promise<void>>();
+    /** Wakes a lane that has no free place. */
+    #wake: () => void = () => {};
 
     constructor(handling: Handling, tools: Tools) {
         this.#handling = handling;
@@ -47,10 +49,11 @@ export class Lane {
     async poll(): Promise<void> {
         const { stopping, logger } = this.#tools;
         const backoff = new Backoff();
+        stopping.addEventListener("abort", () => this.#wake(), { once: true });
         while (!stopping.aborted) {
             const free = Math.min(POLL_TASKS, this.#handling.concurrency - this.#running.size);
             if (free <= 0) {
-                await Promise.race(this.#running);
+                await new Promise<void>((resolve) => (this.#wake = resolve));
                 continue;
             }
             const sent = steady();
@@ -81,7 +84,7 @@ export class Lane {
         stopping.addEventListener("abort", leave, { once: true });
         try {
             const request = { worker: name, callbacks: [this.#handling.callback], max_tasks, wait: `${POLL_WAIT}ms`, ...(version && { version }) };
-            const call = { method: "POST", path: "/v1/worker/poll", body: JSON.stringify(request), repeatable: false };
+            const call = { method: "POST", path: "/v1/worker/poll", body: JSON.stringify(request), repeatable: false, once: true };
             const reply = await transport.send({ ...call, wait: POLL_WAIT, timeout: POLL_WAIT + POLL_SLACK, signal: late.signal });
             return readJson(reply);
         } finally {
@@ -102,7 +105,10 @@ export class Lane {
             const begins = place < free && !stopping.aborted && task.callback === this.#handling.callback;
             const run = this.#run(task, leaseStart, begins)
                 .catch((error: unknown) => this.#tools.logger.error(`tickwheel: task ${task.id}: ${error}`))
-                .finally(() => this.#running.delete(run));
+                .finally(() => {
+                    this.#running.delete(run);
+                    this.#wake();
+                });
             this.#running.add(run);
         });
     }
