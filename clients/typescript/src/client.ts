@@ -65,7 +65,7 @@ export class Client implements AsyncDisposable {
     constructor(servers?: string | readonly string[], options: ClientOptions = {}) {
         this.#timeout = options.timeout ?? TIMEOUT;
         this.#transport = access(servers, options).transport;
-        this.#registrar = new Registrar(this.#transport, new Ids(() => this.#ids()));
+        this.#registrar = new Registrar(this.#transport, new Ids((signal) => this.#ids(signal)));
     }
 
     /**
@@ -221,9 +221,9 @@ export class Client implements AsyncDisposable {
     }
 
     /** A service of another version may not know what ids are made of: it gets marks then. */
-    async #ids(): Promise<Schemas["IdsResponse"] | undefined> {
+    async #ids(signal: AbortSignal): Promise<Schemas["IdsResponse"] | undefined> {
         try {
-            return await this.#send("getIds", {}, {});
+            return await this.#send("getIds", {}, { signal });
         } catch (error) {
             const unknown = error instanceof UnexpectedAnswerError || error instanceof NotFoundError;
             if (unknown || (error instanceof ServiceError && !error.retryable)) return undefined;

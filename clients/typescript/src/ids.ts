@@ -1,4 +1,6 @@
+import { within } from "./backoff.js";
 import { milliseconds } from "./durations.js";
+import { TimeoutError } from "./errors.js";
 import type { NewTask, Schemas } from "./types.js";
 
 /** How long the time of the service is counted on by the steady clock of this machine. */
@@ -9,6 +11,15 @@ const CLAIM_TIMEOUT = 60_000;
 const SEQUENCES = 10_000;
 /** The service has ids up to this time. */
 const LATEST = Date.UTC(9999, 11, 30, 22);
+
+/** Asks the service; undefined from one that does not know the question, and rejects when there is no answer now. */
+type Ask = (signal: AbortSignal) => Promise<Schemas["IdsResponse"] | undefined>;
+
+interface Asking {
+    learned: Promise<void>;
+    stop: AbortController;
+    waiting: number;
+}
 
 interface Facts {
     wheels: number;
@@ -24,30 +35,45 @@ interface Facts {
  * made of is sent an idempotency key in their place.
  */
 export class Ids {
-    readonly #ask: () => Promise<Schemas["IdsResponse"] | undefined>;
+    readonly #ask: Ask;
     #facts: Facts | undefined;
     #unknownUntil = 0;
-    #asking: Promise<void> | undefined;
+    #asking: Asking | undefined;
     /** The last start of each sequence whose tasks start at once: they follow each other by a millisecond. */
     readonly #line = new Map<string, number>();
 
-    /** `ask` returns undefined for a service that does not know the question, and rejects when there is no answer now. */
-    constructor(ask: () => Promise<Schemas["IdsResponse"] | undefined>) {
+    constructor(ask: Ask) {
         this.#ask = ask;
     }
 
-    /** Makes sure that the facts are known, if the service tells them; undefined when nothing needs to be waited for. */
-    ready(): Promise<void> | undefined {
+    /**
+     * Makes sure that the facts are known, if the service tells them; undefined when nothing needs to be waited for. The question
+     * is dropped when no caller waits for its answer any more.
+     */
+    ready(timeout: number, signal?: AbortSignal): Promise<void> | undefined {
         const now = performance.now();
         if (now < this.#unknownUntil || (this.#facts && now - this.#facts.at < KNOWN_FOR)) return undefined;
-        this.#asking ??= this.#learn().finally(() => (this.#asking = undefined));
-        return this.#asking;
+        const asking = (this.#asking ??= this.#learning());
+        asking.waiting += 1;
+        const late = () => new TimeoutError(`the service did not answer within ${Math.round(timeout)} ms`, false);
+        return within(asking.learned, timeout, late, signal).finally(() => {
+            asking.waiting -= 1;
+            if (asking.waiting > 0) return;
+            asking.stop.abort();
+            // The next caller asks anew.
+            if (this.#asking === asking) this.#asking = undefined;
+        });
     }
 
-    async #learn(): Promise<void> {
+    #learning(): Asking {
+        const stop = new AbortController();
+        return { learned: this.#learn(stop.signal), stop, waiting: 0 };
+    }
+
+    async #learn(signal: AbortSignal): Promise<void> {
         const at = performance.now();
         this.#facts = undefined;
-        const answer = await this.#ask();
+        const answer = await this.#ask(signal);
         const time = Date.parse(answer?.time ?? "");
         if (answer && answer.wheels > 0 && !Number.isNaN(time)) this.#facts = { wheels: answer.wheels, time, at };
         else this.#unknownUntil = at + KNOWN_FOR;
@@ -71,8 +97,7 @@ export class Ids {
 
     #fixed(task: NewTask): { start: number; step: number; wheels: number } | undefined {
         const facts = this.#facts;
-        // A task of `http` alone has the callback of its host, which the service names.
-        if (!facts || !task.callback) return undefined;
+        if (!facts) return undefined;
         const now = Math.ceil(facts.time + performance.now() - facts.at);
         const start = this.#start(task, now);
         const timeout = task.claim_timeout == null ? CLAIM_TIMEOUT : milliseconds(task.claim_timeout);

@@ -1,6 +1,5 @@
-import { within } from "./backoff.js";
 import { Coalescer, type Settled } from "./coalescer.js";
-import { TimeoutError, UnexpectedAnswerError, ofProblem } from "./errors.js";
+import { UnexpectedAnswerError, ofProblem } from "./errors.js";
 import type { Ids } from "./ids.js";
 import { toJson, written } from "./tasks.js";
 import { activeTrace, producing, tracingReady } from "./tracing.js";
@@ -55,8 +54,7 @@ export class Registrar {
         const end = performance.now() + timeout;
         await tracingReady();
         const trace = activeTrace();
-        const ready = this.#ids.ready();
-        if (ready) await within(ready, timeout, () => new TimeoutError(`the service did not answer within ${timeout} ms`, false), signal);
+        await this.#ids.ready(timeout, signal);
         const repeatable = this.#ids.fix(copy);
         if (copy.children?.length) return this.#tree(copy, trace, { timeout: end - performance.now(), signal });
         const lane = repeatable ? trace : trace + ONCE;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Client, TimeoutError } from "tickwheel";
 import { Fake, facts, json, registered } from "./fake.js";
-import { client, pause, unique } from "./support.js";
+import { client, pause, unique, until } from "./support.js";
 
 /** A service that takes 50 ms for a registration. */
 function slow(): Promise<Fake> {
@@ -77,9 +77,13 @@ test("a request that nobody waits for any more is broken off", async () => {
         return response.on("close", () => (ended = true));
     }).listen();
     const tasks = new Client(fake.url);
-    await Promise.all([1, 2].map((wait) => assert.rejects(tasks.register({ callback: "a" }, { timeout: 50 * wait }), TimeoutError)));
-    await pause(50);
-    assert.ok(ended);
+    const stop = new AbortController();
+    const calls = [1, 2].map(() => assert.rejects(tasks.register({ callback: "a" }, { signal: stop.signal }), { name: "AbortError" }));
+    await until("it was asked", () => fake.asked.some(({ path }) => path.includes("batchCreate")));
+    assert.ok(!ended);
+    stop.abort();
+    await Promise.all(calls);
+    await until("it was broken off", () => ended);
 });
 
 test("cancels travel together as well, and lonely calls wait for nothing", async () => {

@@ -36,6 +36,18 @@ test("a start that has passed is one task as well, after a lost answer", async (
     assert.deepEqual((await tasks.list({ callback }).toArray()).map(({ id }) => id), [task.id]);
 });
 
+test("a task over HTTP is one task after a lost answer, with an id that the client made", async () => {
+    await using proxy = new Proxy((await shared()).url);
+    const tasks = new Client(await proxy.listen());
+    let asked = 0;
+    proxy.fate = (path) => (path.includes("batchCreate") && (asked += 1) === 1 ? "cut" : "pass");
+    const http = { url: `http://${unique("host")}.example/hooks` };
+    const task = await tasks.register({ http, delay: "1h" });
+    assert.equal(proxy.cuts, 1);
+    const callback = `http:${new URL(http.url).hostname}`;
+    assert.deepEqual((await tasks.list({ callback }).toArray()).map(({ id }) => id), [task.id]);
+});
+
 test("a tree is one tree after a lost answer", async () => {
     await using proxy = new Proxy((await shared()).url);
     const tasks = new Client(await proxy.listen());

@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { fileURLToPath } from "node:url";
 import type * as Tickwheel from "tickwheel";
-import { client, pause, shared, unique } from "./support.js";
+import { client, pause, shared, unique, until } from "./support.js";
 
 const dist = fileURLToPath(new URL("../../dist/", import.meta.url));
 
@@ -44,21 +44,23 @@ test("heartbeats are paced evenly: attempts that were claimed together do not be
     made.take({ added: added(80) });
     await pause(3_300);
     made.stop();
-    // Four beats of a timeout, each cut into eight steps.
-    assert.ok(Math.max(...sizes) <= 20, `at once: ${sizes}`);
+    // Four beats of a timeout, each cut into eight steps. Some go together behind a pause of this machine, and never all.
+    const usual = sizes.toSorted((one, other) => one - other)[Math.floor(sizes.length / 2)] ?? 80;
+    assert.ok(usual <= 12 && Math.max(...sizes) <= 40, `at once: ${sizes}`);
     assert.equal(counts.size, 80);
     const each = [...counts.values()];
     assert.ok(Math.min(...each) >= 3 && Math.max(...each) <= 6, `${Math.min(...each)} to ${Math.max(...each)}`);
 });
 
 test("a lease that nothing extends is over before the service gives the task to another", async () => {
-    const told: string[] = [];
-    const made = await beats(() => Promise.reject(new Error("away")), (key, what) => told.push(`${key} ${what}`));
+    const told: [string, number][] = [];
+    const began = now();
+    const made = await beats(() => Promise.reject(new Error("away")), (key, what) => told.push([`${key} ${what}`, now() - began]));
     made.take({ added: added(1) });
-    await pause(2_000);
-    assert.deepEqual(told, []);
-    await pause(600);
-    assert.deepEqual(told, ["t0/1 expired"]);
+    const [what, took] = await until("it is told", () => told[0]);
+    assert.equal(what, "t0/1 expired");
+    // Three quarters of its timeout, and before its end.
+    assert.ok(took >= 2_250 && took < 3_000, `${took} ms`);
     made.stop();
 });
 

@@ -41,7 +41,7 @@ test("SIGTERM under load spends no attempt", { timeout: 60_000 }, async () => {
     const program = new Program("worker", (await shared()).url, callback, "20");
     await program.says("ready");
     // With one attempt each, a task whose attempt is spent is dead.
-    const registering = Promise.all(Array.from({ length: 2000 }, () => tasks.register({ callback, max_attempts: 1 })));
+    const registering = Promise.all(Array.from({ length: 1000 }, () => tasks.register({ callback, max_attempts: 1 })));
     await until("many have begun", () => program.lines.length > 100);
     program.child.kill("SIGTERM");
     assert.equal(await program.ended(), 0);
@@ -102,11 +102,11 @@ test("a task of a worker that was killed runs again at its heartbeat timeout", {
 test("a worker that is frozen for less than its lease keeps it", { timeout: 60_000 }, async () => {
     const tasks = await client();
     const callback = unique("frozen");
-    const program = new Program("worker", (await shared()).url, callback, "4500");
-    const task = await tasks.register({ callback, heartbeat_timeout: "4s" });
+    const program = new Program("worker", (await shared()).url, callback, "5500");
+    const task = await tasks.register({ callback, heartbeat_timeout: "6s" });
     await program.says("began");
     program.child.kill("SIGSTOP");
-    await pause(1_500);
+    await pause(2_500);
     program.child.kill("SIGCONT");
     const ended = await tasks.wait(task.id);
     assert.deepEqual([ended.state, ended.attempt, ended.result], ["succeeded", 1, { by: program.child.pid }]);
