@@ -234,3 +234,7 @@ const fn header(name: &'static str, value: Bytes) -> (Cow<'static, str>, Bytes) 
 const fn fixed(name: &'static str, value: &'static str) -> (Cow<'static, str>, Bytes) {
     header(name, Bytes::from_static(value.as_bytes()))
 }
+
+#[cfg(test)]
+#[path = "message_golden.rs"]
+mod golden;
