@@ -59,6 +59,7 @@ public final class KafkaWorker {
   private final AtomicLong unreadable = new AtomicLong();
   private final CountDownLatch ended = new CountDownLatch(1);
   private volatile Consumer<byte[], byte[]> consumer;
+  private Signature signature;
   private boolean committing;
 
   /**
@@ -87,6 +88,12 @@ public final class KafkaWorker {
     this.kafka.put("max.poll.interval.ms", "60000");
   }
 
+  /** Passes messages that a service with this key has not signed. Call it before {@link #run}. */
+  public KafkaWorker signedBy(String key) {
+    signature = new Signature(key);
+    return this;
+  }
+
   /** Runs until the process is told to end, which waits for the attempts. */
   public void runUntilTerminated() throws IOException, InterruptedException {
     Runtime.getRuntime().addShutdownHook(new Thread(() -> {
@@ -105,7 +112,7 @@ public final class KafkaWorker {
     intake.stop();
   }
 
-  /** How many messages were passed, because they have a later format or none. */
+  /** How many messages were passed, because they are of a later format, or no tasks. */
   public long unreadable() {
     return unreadable.get();
   }
@@ -170,6 +177,9 @@ public final class KafkaWorker {
     long offset = record.offset();
     offsets.received(partition, offset);
     try {
+      if (signature != null && !signature.isOn(record)) {
+        throw new TaskMessage.Unreadable("it has no signature of the service");
+      }
       TaskMessage message = TaskMessage.read(record.headers(), record.value());
       if (!message.callback().equals(callback)) {
         throw new TaskMessage.Unreadable("it is of callback " + message.callback());

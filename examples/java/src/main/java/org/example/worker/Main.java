@@ -23,6 +23,10 @@ public final class Main {
     }
     Service service = Service.fromEnvironment();
     KafkaWorker worker = new KafkaWorker(service, kafka, "greet", Main::greet, 8, Duration.ofSeconds(20));
+    String key = System.getenv("TICKWHEEL_SIGNING_KEY");
+    if (key != null) {
+      worker.signedBy(key);
+    }
     worker.runUntilTerminated();
   }
 
