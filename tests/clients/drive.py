@@ -1,6 +1,6 @@
 """Runs workers that consume Kafka against a service on real servers, and checks the promises of the contract.
 
-    kafka_worker.py PROGRAM --work DIR --broker COMMAND --worker COMMAND
+    drive.py PROGRAM --work DIR --broker COMMAND --worker COMMAND
 
 The commands are words as a shell quotes them. That of the worker takes the name of a file, and writes a line to it at each begin and each end of an attempt of the callback
 `ledger`: `begin ID ATTEMPT MILLISECONDS`. Three processes of it run. The first is killed with attempts in it, the second one is
@@ -31,7 +31,7 @@ PATIENCE_SECONDS = 120
 
 
 def fail(reason):
-    sys.exit(f"tests/clients/kafka_worker.py: {reason}")
+    sys.exit(f"tests/clients/drive.py: {reason}")
 
 
 def until(what, found, seconds=PATIENCE_SECONDS):
@@ -223,6 +223,10 @@ def main():
         done = subprocess.run(command, env=service.environment, check=True, capture_output=True, text=True)
         return done.stdout
 
+    def committed():
+        lines = broker("lag", service.group).splitlines()
+        return lines and all(line.endswith(" 0") for line in lines)
+
     try:
         one, two = start("one"), start("two")
         service.call("/v1/worker/subscribe", {"worker": "test", "callbacks": [CALLBACK]})
@@ -233,13 +237,13 @@ def main():
         one.kill()
         three = start("three")
         until("the third one has begun", lambda: three.begun() > 10)
+        until("the second one is busy", lambda: len(two.running()) > 2)
         two.terminate()
-        if two.running():
-            fail(f"it ended while it ran {two.running()}")
+        if two.running() or two.process.returncode not in (0, 128 + signal.SIGTERM):
+            fail(f"it ended with {two.process.returncode} while it ran {two.running()}")
         tasks = until("all tasks have ended", lambda: ended(service, asked))
         wrong = check(tasks, asked, workers, one)
-        lag = lambda: [line for line in broker("lag", service.group).splitlines() if not line.endswith(" 0")]
-        until("every message is committed", lambda: not lag(), 20)
+        until("every message is committed", committed, 20)
         three.terminate()
         passed = sum(worker.log.read_text().count("passed a message") for worker in workers)
         if passed < 16:
