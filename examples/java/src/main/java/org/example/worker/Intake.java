@@ -123,6 +123,15 @@ final class Intake {
     changed.run();
   }
 
+  /** Waits, but not beyond {@link #stop}. */
+  synchronized void awaitStop(Duration limit) throws InterruptedException {
+    long end = System.nanoTime() + limit.toNanos();
+    for (long left; !stopped && (left = end - System.nanoTime()) > 0; ) {
+      // Zero would wait for ever.
+      wait(left / 1_000_000 + 1);
+    }
+  }
+
   synchronized boolean isStopped() {
     return stopped;
   }

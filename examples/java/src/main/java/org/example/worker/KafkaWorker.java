@@ -1,5 +1,6 @@
 package org.example.worker;
 
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.lang.System.Logger.Level;
 import java.time.Duration;
@@ -7,6 +8,7 @@ import java.time.Instant;
 import java.util.Collection;
 import java.util.List;
 import java.util.Map;
+import java.util.Optional;
 import java.util.Properties;
 import java.util.Queue;
 import java.util.Set;
@@ -119,41 +121,46 @@ public final class KafkaWorker {
 
   /** Runs tasks until {@link #stop} is called. */
   public void run() throws IOException, InterruptedException {
-    ByteArrayDeserializer bytes = new ByteArrayDeserializer();
     try {
-      String group = subscribe();
-      kafka.put("group.id", group);
-      try (Heart heart = new Heart(service);
-          KafkaConsumer<byte[], byte[]> opened = new KafkaConsumer<>(kafka, bytes, bytes)) {
-        consumer = opened;
-        Stream<String> topics = Stream.of("high", "normal", "low").map(one -> group + "." + one);
-        opened.subscribe(topics.toList(), new Owner());
-        Attempts attempts = new Attempts(service, intake, heart, handler, owned::contains, done::add);
-        attempts.start();
-        while (!intake.isStopped()) {
-          turn();
-        }
-        drain(attempts, heart);
-        commitNow();
+      Optional<String> group = subscribe();
+      if (group.isPresent()) {
+        consume(group.get());
       }
     } finally {
       ended.countDown();
     }
   }
 
-  /** Asks for the topics, so that they exist, as often as the service is away. Returns the group. */
-  private String subscribe() throws IOException, InterruptedException {
-    for (int failures = 0; ; failures++) {
+  /** Asks for the topics, so that they exist, until the service answers. Returns the group; none after the stop. */
+  private Optional<String> subscribe() throws IOException, InterruptedException {
+    Map<String, Object> request = Map.of("callbacks", List.of(callback));
+    for (int failures = 0; !intake.isStopped(); failures++) {
       try {
-        Map<String, Object> request = Map.of("callbacks", List.of(callback));
-        return service.call("subscribe", request, CALL).path("groups").path(callback).asText();
+        JsonNode answer = service.call("subscribe", request, CALL);
+        return Optional.of(answer.path("groups").path(callback).asText());
       } catch (Service.Unavailable error) {
-        if (intake.isStopped()) {
-          throw error;
-        }
         LOG.log(Level.WARNING, "trying again: {0}", error.getMessage());
-        Thread.sleep(Service.backoff(failures, error).toMillis());
+        intake.awaitStop(Service.backoff(failures, error));
       }
+    }
+    return Optional.empty();
+  }
+
+  private void consume(String group) {
+    kafka.put("group.id", group);
+    List<String> topics = Stream.of("high", "normal", "low").map(one -> group + "." + one).toList();
+    ByteArrayDeserializer bytes = new ByteArrayDeserializer();
+    try (Heart heart = new Heart(service);
+        KafkaConsumer<byte[], byte[]> opened = new KafkaConsumer<>(kafka, bytes, bytes)) {
+      consumer = opened;
+      opened.subscribe(topics, new Owner());
+      Attempts attempts = new Attempts(service, intake, heart, handler, owned::contains, done::add);
+      attempts.start();
+      while (!intake.isStopped()) {
+        turn();
+      }
+      drain(attempts, heart);
+      commitNow();
     }
   }
 
