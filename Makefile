@@ -57,7 +57,7 @@ test-all: test audit ## every test: faults, kills, floods, planted flaws, long s
 	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
 	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
-	$(STACK) run -- tests/clients/java
+	$(STACK) run -- sh -c 'tests/clients/java && tests/clients/kafka_python'
 	$(CARGO) test --workspace --test drill
 	$(CARGO) clippy --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings

@@ -147,7 +147,7 @@ fn apart() -> Bytes {
     outgoing.encode()
 }
 
-/// What a later version may add: fields that nobody knows yet, in the message and in its task.
+/// A message of a later version: with fields that nobody knows yet, in itself and in its task.
 fn with_later_fields() -> Bytes {
     use prost::Message as _;
     /// Number 999 as text, number 1000 as a varint.
