@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A Tickwheel worker in Python that consumes Kafka: copy it, and put your own functions into CALLBACKS.
+"""A Tickwheel worker in Python that consumes Kafka: copy it with kafka_message.py, and put your own functions into CALLBACKS.
 
     pip install confluent-kafka
     examples/kafka_worker.py --server http://127.0.0.1:7420 --kafka 127.0.0.1:19092 --concurrency 8
@@ -25,12 +25,11 @@ import threading
 import time
 import urllib.error
 import urllib.request
-import uuid
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from datetime import datetime
 
-CONTENT_TYPE = b"application/protobuf;type=tickwheel.v1.TaskMessage"
+from kafka_message import TaskMessage, Unreadable, is_signed
+
 CALL_SECONDS, HOLD_SECONDS, SETTLE_GRACE_SECONDS = 10, 5, 30
 CLAIMS, CLAIM_BYTES, CLAIM_FAILURES = 1000, 8 << 20, 5
 LOG = logging.getLogger("tickwheel.kafka")
@@ -48,10 +47,6 @@ class Later(Exception):
         self.seconds = seconds
 
 
-class Unreadable(Exception):
-    """A record that this worker must pass over: of a later format, or no task."""
-
-
 class Refused(Exception):
     """A call that the service refuses, however often it is made."""
 
@@ -62,90 +57,6 @@ class Unavailable(Exception):
     def __init__(self, reason, seconds=0.0):
         super().__init__(reason)
         self.seconds = seconds
-
-
-def varint(data, at):
-    number, shift = 0, 0
-    while True:
-        if at >= len(data) or shift > 63:
-            raise Unreadable("it ends within a number")
-        number |= (data[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-        if data[at - 1] < 0x80:
-            return number & (1 << 64) - 1, at
-
-
-def fields(data):
-    """The fields of a protobuf message as {(number, wire type): value}; of a repeated field the last one."""
-    found, at = {}, 0
-    while at < len(data):
-        tag, at = varint(data, at)
-        wire = tag & 7
-        if wire == 0:
-            value, at = varint(data, at)
-        else:
-            if wire == 2:
-                length, at = varint(data, at)
-            elif wire in (1, 5):
-                length = {1: 8, 5: 4}[wire]
-            else:
-                raise Unreadable(f"it has a field of wire type {wire}")
-            value, at = data[at : at + length], at + length
-            if at > len(data):
-                raise Unreadable("it is cut")
-        if tag >> 3 == 0:
-            raise Unreadable("it has a field of number 0")
-        found[tag >> 3, wire] = value
-    return found
-
-
-def signed(number):
-    return number - (1 << 64) if number >> 63 else number
-
-
-def text(data):
-    try:
-        return data.decode()
-    except UnicodeDecodeError as error:
-        raise Unreadable("it has a text that is not UTF-8") from error
-
-
-@dataclass(frozen=True)
-class TaskMessage:
-    """What a worker needs of a `tickwheel.v1.TaskMessage`. All other fields are skipped: later versions add some."""
-
-    id: str
-    generation: int
-    expected_attempt: int
-    start: float  # seconds since 1970
-    callback: str
-    max_attempts: int
-    heartbeat_timeout: float  # seconds
-    payload: bytes | None  # none: its claim brings it
-    content_type: str
-
-    @classmethod
-    def read(cls, headers, value):
-        kind = dict(headers or []).get("content-type")
-        if kind != CONTENT_TYPE:
-            raise Unreadable(f"its content-type is {kind}")
-        message = fields(value or b"")
-        spec = fields(message.get((6, 2), b""))
-        task = message.get((1, 2), b"")
-        if len(task) != 16 or (1, 2) not in spec:
-            raise Unreadable("it has no id, or is of no callback")
-        content = fields(spec[12, 2]) if (12, 2) in spec else None
-        return cls(
-            id=str(uuid.UUID(bytes=task)),
-            generation=message.get((2, 0), 0),
-            expected_attempt=message.get((3, 0), 0),
-            start=signed(message.get((4, 0), 0)) / 1000,
-            callback=text(fields(spec[1, 2]).get((1, 2), b"")),
-            max_attempts=spec.get((5, 0), 0),
-            heartbeat_timeout=spec.get((8, 0), 0) / 1000,
-            payload=None if content is None else content.get((1, 2), b""),
-            content_type="" if content is None else text(content.get((2, 2), b"")),
-        )
 
 
 class Service:
@@ -250,6 +161,7 @@ class KafkaWorker:
     def __init__(self, service, kafka, callback, function, concurrency=8, drain=20.0):
         self.service, self.kafka, self.callback, self.function = service, kafka, callback, function
         self.concurrency, self.drain_seconds = concurrency, drain
+        self.signing_key = os.environ.get("TICKWHEEL_SIGNING_KEY", "").encode()  # of a service that signs its messages
         self.threads = ThreadPoolExecutor(concurrency)
         self.changed = threading.Condition()  # guards what follows
         self.held, self.ready, self.free, self.stopped = [], [], concurrency, False
@@ -316,7 +228,10 @@ class KafkaWorker:
         place, offset = (record.topic(), record.partition()), record.offset()
         self.offsets.received(place, offset)
         try:
-            message = TaskMessage.read(record.headers(), record.value())
+            key, (headers, value) = self.signing_key, (record.headers(), record.value())
+            if key and not is_signed(key, record.topic(), record.key(), value, headers):
+                raise Unreadable("it has no signature of the service")
+            message = TaskMessage.read(headers, value)
             if message.callback != self.callback:
                 raise Unreadable(f"it is of callback {message.callback}")
             self.hold(Waiting(place, offset, record.value(), message))

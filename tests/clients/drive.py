@@ -140,6 +140,8 @@ def request(number):
         "payload": payload,
         "priority": ("normal", "high", "low")[number % 3],
         "heartbeat_timeout": f"{HEARTBEAT_SECONDS}s",
+        # A message that is lost is not repeated within the time of the test.
+        "claim_timeout": "10m",
         "max_attempts": 5,
     }
 

@@ -11,7 +11,7 @@ import sys
 from confluent_kafka import Consumer, Producer, TopicPartition
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "examples"))
-from kafka_worker import CONTENT_TYPE
+from kafka_message import CONTENT_TYPE
 
 BROKERS = {"bootstrap.servers": os.environ["TICKWHEEL_KAFKA"]}
 

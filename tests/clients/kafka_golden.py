@@ -1,4 +1,4 @@
-"""Checks the reader of examples/kafka_worker.py against the golden messages of the service."""
+"""Checks the reader of examples/kafka_message.py against the golden messages of the service."""
 
 import base64
 import json
@@ -7,7 +7,7 @@ import sys
 
 root = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(root / "examples"))
-from kafka_worker import TaskMessage, Unreadable
+from kafka_message import TaskMessage, Unreadable, is_signed
 
 
 def read(golden):
@@ -45,3 +45,8 @@ for golden in messages:
         sys.exit(f"{golden['name']}: {read(golden)} instead of {expected(golden)}")
 if not any(golden["decoded"] for golden in messages) or all(golden["decoded"] for golden in messages):
     sys.exit("the golden file has not messages of both kinds")
+
+key, signature = b"an old key of thirty bytes....", b"v1,HynjlbUhdNO+j1buhBZUe6sSqrxJaz4G3dAFngOrBoQ="
+signed = ("tickwheel.mail.normal", b"k1", b"hello", [("tickwheel-signature", signature)])
+if not is_signed(key, *signed) or is_signed(key[1:], *signed) or is_signed(key, *signed[:2], b"hallo", signed[3]):
+    sys.exit("signatures are not checked as the service makes them")
