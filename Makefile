@@ -101,12 +101,10 @@ fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that
 
 clients: ## writes what is generated of the clients in other languages, from schemas/openapi.json
 	tests/clients/python --generate
+	clients/typescript/generate
 
 openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
 	tests/openapi/fuzz $(SECONDS)
-
-clients: ## what the clients generate from schemas/openapi.json, anew
-	clients/typescript/generate
 
 fault: ## three nodes on three servers of each kind, work of every kind, every fault alone, then together; FAULT="--minutes 30 --seed 7"
 	$(STACK) fetch
