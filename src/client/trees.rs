@@ -23,8 +23,8 @@ impl Client {
         self.call(Method::GET, &path, None, true).await
     }
 
-    /// Cancels a task with all below it that have not ended: its tree takes no more tasks, and ends as cancelled. Tasks that follow
-    /// the cancel in it run. A large tree takes several calls, which this makes; the counts are of all of them.
+    /// Cancels a task with all below it that have not ended: its tree takes no more tasks, and ends as cancelled. Tasks that
+    /// follow the cancel in it run. A large tree takes several calls, which this makes; the counts are of all of them.
     ///
     /// # Errors
     /// [`Error::NotFound`] when no task has this id. Cancels stay, and another call goes on.

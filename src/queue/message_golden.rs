@@ -121,6 +121,7 @@ fn full() -> TaskMessage {
         parent: Some(id(514)),
         is_parent: true,
         after_parent: false,
+        undoes: false,
     }));
     spec.body = Body::Inline(Content {
         payload: Bytes::from_static(b"\x00\xff{"),

@@ -31,7 +31,7 @@ fn finding(stats: &StatsResponse) -> Finding {
     let warn = u64::try_from(UNCLAIMED_WARN.as_millis()).unwrap_or(u64::MAX);
     let unclaimed = &stats.unclaimed;
     let aged = unclaimed.callbacks.iter();
-    // What a limit of the callback holds back asks for no worker.
+    // A task that a limit of its callback holds back asks for no worker.
     let aged = aged.filter(|waiting| waiting.oldest_age_ms >= warn && waiting.cause == "worker");
     let is_polled =
         |waiting: &&UnclaimedCallback| waiting.last_poll_ms.is_some_and(|ago| ago < warn);

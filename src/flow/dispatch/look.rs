@@ -480,10 +480,8 @@ pub(in crate::flow) fn row_action(error: &store::Error, stage: Stage, look: &Ent
 
 /// Tells whether the own run of a task that may have children has not ended.
 fn goes_on_as_parent(look: &Entry, row: Option<&TaskRow>) -> bool {
-    row.map_or_else(
-        || look.spec.is_parent(),
-        |row| row.detail.spec.is_parent() && !row.state.is_terminal(),
-    )
+    let spec = row.map_or(&look.spec, |row| &row.detail.spec);
+    spec.is_parent() && row.is_none_or(|row| !row.state.is_terminal())
 }
 
 /// A redrive that is under way has a look at a task that is dead as yet.

@@ -79,8 +79,8 @@ impl Awaiter {
         }
     }
 
-    /// Returns when a task that was open acts next, by its row alone; none if it may have ended, and is to be read whole. A search
-    /// for the entry of a task that nobody has claimed yet costs more than a row, and cannot find an end.
+    /// Returns when a task that was open acts next, by its row alone; none if it may have ended, and is to be read whole. A
+    /// search for the entry of a task that nobody has claimed yet costs more than a row, and cannot find an end.
     async fn goes_on(
         &self,
         id: TaskId,
