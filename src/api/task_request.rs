@@ -208,8 +208,8 @@ pub struct FollowUp {
     /// Whether the result of the other task goes with it as `previous`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub with_result: bool,
-    /// Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree. A
-    /// cancel of the tree passes over it if the end that it follows was no success.
+    /// Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree. A cancel
+    /// of the tree passes over it if the end that it follows was no success.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub in_tree: bool,
 }

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use prost::Message as _;
 
-use super::{Partition, Record};
+use super::{Delivery, Partition, Record};
 use crate::{
     model::{
         dispatch::Dispatch,
@@ -23,6 +23,9 @@ use crate::{
 
 /// Media type of a message's value.
 pub const CONTENT_TYPE: &str = "application/protobuf;type=tickwheel.v1.TaskMessage";
+
+/// Header of a tracked task's message: [`CONTENT_TYPE`], or the name of a later format.
+const FORMAT_HEADER: &str = "content-type";
 
 /// Header of a `kafka` target's record: the task's id.
 pub const TASK_ID_HEADER: &str = "tickwheel-task-id";
@@ -65,6 +68,23 @@ pub struct TaskMessage {
 }
 
 impl TaskMessage {
+    /// Reads a record of a topic between the service and its workers.
+    ///
+    /// # Errors
+    /// [`Malformed`] as [`TaskMessage::decode`] has it, also when the record names another format than [`CONTENT_TYPE`]:
+    /// bytes of a later one might be read as something else.
+    pub fn read(delivery: &Delivery) -> Result<Self, Malformed> {
+        let headers = delivery.headers.iter();
+        let named = headers.rev().find(|(name, _)| name == FORMAT_HEADER);
+        match named {
+            Some((_, format)) if format != CONTENT_TYPE.as_bytes() => {
+                let format = format.escape_ascii();
+                Err(Malformed::Encoding(format!("its content-type is {format}")))
+            }
+            _ => Self::decode(delivery.value.clone()),
+        }
+    }
+
     /// Reads the value of a record.
     ///
     /// # Errors
@@ -146,7 +166,7 @@ impl Outgoing<'_> {
             header("ce_subject", Bytes::copy_from_slice(callback.as_bytes())),
             header("ce_time", times.rfc3339(self.dispatch.start)),
             header("ce_partitionkey", id.clone()),
-            fixed("content-type", CONTENT_TYPE),
+            fixed(FORMAT_HEADER, CONTENT_TYPE),
         ]);
         let content = self
             .content

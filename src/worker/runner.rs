@@ -163,8 +163,9 @@ impl Runner {
         };
         self.progress.receives.succeeded();
         for delivery in deliveries {
+            let read = TaskMessage::read(&delivery);
             let origin = (delivery.topic, delivery.partition, delivery.offset);
-            match TaskMessage::decode(delivery.value.clone()) {
+            match read {
                 Ok(message) if message.spec.callback() == Some(&self.callback) => {
                     let waiting = Waiting {
                         origin,

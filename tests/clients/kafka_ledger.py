@@ -21,8 +21,10 @@ def write(what, task):
 
 def ledger(task):
     write("begin", task)
-    task.lost.wait(task.payload["work_ms"] / 1000)
+    lost = task.lost.wait(task.payload["work_ms"] / 1000)
     write("end", task)
+    if lost:
+        raise Later("its lease is over", 0)
     outcome = task.payload.get("outcome")
     if outcome == "fail":
         raise Fatal("as it was asked to")

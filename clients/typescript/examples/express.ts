@@ -18,7 +18,13 @@ export function shop(client: Client, secret: string, remind: (basket: string) =>
     // One reminder a basket: a change of the basket moves it.
     app.put("/baskets/:basket", async (request, response) => {
         const { basket } = request.params;
-        const task = await client.register({ callback: CALLBACK, key: basket, on_conflict: "replace", delay: String(request.query["in"] ?? "1h"), payload: { basket } });
+        const task = await client.register({
+            callback: CALLBACK,
+            key: basket,
+            on_conflict: "replace",
+            delay: String(request.query["in"] ?? "1h"),
+            payload: { basket },
+        });
         response.status(202).json({ reminder: task.start_time });
     });
 

@@ -35,9 +35,18 @@ export function access(
     }
     const serverTimeout = options.serverTimeout ?? SERVER_TIMEOUT;
     const using: typeof fetch = options.fetch ?? ((input, init) => fetch(input, init));
-    return { servers: read, headers, transport: new Transport({ servers: read, headers, serverTimeout, fetch: using }) };
+    return {
+        servers: read,
+        headers,
+        transport: new Transport({ servers: read, headers, serverTimeout, fetch: using }),
+    };
 }
 
 function environment(name: string): string | undefined {
-    return globalThis.process?.env?.[name] || undefined;
+    try {
+        return globalThis.process?.env?.[name] || undefined;
+    } catch {
+        // Deno has not been allowed to read it.
+        return undefined;
+    }
 }

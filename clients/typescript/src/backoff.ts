@@ -31,7 +31,12 @@ export class Backoff {
 }
 
 /** Waits for a promise, until a time limit or a signal is over. */
-export async function within<T>(promise: Promise<T>, ms: number, late: () => unknown, signal?: AbortSignal): Promise<T> {
+export async function within<T>(
+    promise: Promise<T>,
+    ms: number,
+    late: () => unknown,
+    signal?: AbortSignal,
+): Promise<T> {
     const done = new AbortController();
     const stop = signal ? AbortSignal.any([signal, done.signal]) : done.signal;
     const waiting = sleep(ms, stop).then(() => Promise.reject(late()));
@@ -51,10 +56,13 @@ export function sleep(ms: number, signal?: AbortSignal): Promise<void> {
             clearTimeout(timer);
             reject(signal?.reason);
         };
-        const timer = setTimeout(() => {
-            signal?.removeEventListener("abort", ended);
-            resolve();
-        }, Math.min(ms, TIMER_MAX));
+        const timer = setTimeout(
+            () => {
+                signal?.removeEventListener("abort", ended);
+                resolve();
+            },
+            Math.min(ms, TIMER_MAX),
+        );
         signal?.addEventListener("abort", ended, { once: true });
     });
 }

@@ -1,6 +1,14 @@
 import { type ClientOptions, access } from "./access.js";
 import { durationText } from "./durations.js";
-import { InvalidArgumentError, NotFoundError, ServiceError, TaskNotSucceededError, TimeoutError, UnexpectedAnswerError, ValidationError } from "./errors.js";
+import {
+    InvalidArgumentError,
+    NotFoundError,
+    ServiceError,
+    TaskNotSucceededError,
+    TimeoutError,
+    UnexpectedAnswerError,
+    ValidationError,
+} from "./errors.js";
 import { Ids } from "./ids.js";
 import { List, type Page } from "./pages.js";
 import { type Cancelled, type Limits, Registrar } from "./registrar.js";
@@ -17,7 +25,10 @@ const TIMEOUT = 30_000;
 const WAIT = 30_000;
 
 /** The filter of a list of tasks. */
-export type TaskFilter = Omit<NonNullable<Request<"listTasks">["query"]>, "label.NAME" | "labels" | "page_token" | "start_time_from" | "start_time_to"> & {
+export type TaskFilter = Omit<
+    NonNullable<Request<"listTasks">["query"]>,
+    "label.NAME" | "labels" | "page_token" | "start_time_from" | "start_time_to"
+> & {
     labels?: Readonly<Record<string, string>> | undefined;
     start_time_from?: Instant | undefined;
     start_time_to?: Instant | undefined;
@@ -27,7 +38,13 @@ export type TaskFilter = Omit<NonNullable<Request<"listTasks">["query"]>, "label
 const SLACK = 2_000;
 
 /** The operations whose answers may be texts. */
-const TEXTS: ReadonlySet<keyof operations> = new Set<keyof operations>(["livez", "startupz", "readyz", "metrics", "getTree"]);
+const TEXTS: ReadonlySet<keyof operations> = new Set<keyof operations>([
+    "livez",
+    "startupz",
+    "readyz",
+    "metrics",
+    "getTree",
+]);
 
 const ENDED: ReadonlySet<TaskState> = new Set(["succeeded", "failed", "cancelled", "expired", "dead", "published"]);
 
@@ -97,7 +114,11 @@ export class Client implements AsyncDisposable {
             const limits = { signal: options.signal, timeout: Math.min(this.#timeout + wait, left + SLACK) };
             const task = await this.#open(() => this.#send<Task>("getTask", request, limits, wait));
             if (hasEnded(task)) return task;
-            if (performance.now() >= end) throw new TimeoutError(`task ${id} has not ended within ${options.timeout} ms: it is ${task.state}`, false);
+            if (performance.now() >= end)
+                throw new TimeoutError(
+                    `task ${id} has not ended within ${options.timeout} ms: it is ${task.state}`,
+                    false,
+                );
         }
     }
 
@@ -169,7 +190,11 @@ export class Client implements AsyncDisposable {
         let retried = 0;
         let failed_before: string | null | undefined;
         for (;;) {
-            const answer = await this.call("retryFailed", { path: { id }, body: failed_before ? { failed_before } : {} }, options);
+            const answer = await this.call(
+                "retryFailed",
+                { path: { id }, body: failed_before ? { failed_before } : {} },
+                options,
+            );
             retried += answer.retried;
             if (answer.complete) return { ...answer, retried };
             failed_before = answer.failed_before;
@@ -177,7 +202,11 @@ export class Client implements AsyncDisposable {
     }
 
     /** Makes any call of the API, by the name that the API's description has for it. */
-    call<Name extends keyof operations>(name: Name, request: Request<Name>, options: CallOptions = {}): Promise<Answer<Name>> {
+    call<Name extends keyof operations>(
+        name: Name,
+        request: Request<Name>,
+        options: CallOptions = {},
+    ): Promise<Answer<Name>> {
         return this.#open(() => this.#send(name, request as object, options));
     }
 

@@ -10,7 +10,10 @@ const BYTES = 1024 * 1024;
 export type Settled<T> = { value: T } | { error: ServiceError };
 
 /** How a request is sent: its items as JSON, and for how long. */
-export type Send<T> = (items: string[], how: { lane: string; timeout: number; signal: AbortSignal }) => Promise<Settled<T>[]>;
+export type Send<T> = (
+    items: string[],
+    how: { lane: string; timeout: number; signal: AbortSignal },
+) => Promise<Settled<T>[]>;
 
 export interface Wish {
     /** How long the caller waits, in milliseconds. */
@@ -76,10 +79,15 @@ export class Coalescer<T> {
                 entry.left();
             };
             const aborted = () => entry.reject(wish.signal?.reason);
-            const timer = setTimeout(() => {
-                const sent = !this.#lanes.get(name)?.waiting.includes(entry);
-                entry.reject(new TimeoutError(`the call was not answered within ${Math.round(wish.timeout)} ms`, sent));
-            }, Math.min(wish.timeout, TIMER_MAX));
+            const timer = setTimeout(
+                () => {
+                    const sent = !this.#lanes.get(name)?.waiting.includes(entry);
+                    entry.reject(
+                        new TimeoutError(`the call was not answered within ${Math.round(wish.timeout)} ms`, sent),
+                    );
+                },
+                Math.min(wish.timeout, TIMER_MAX),
+            );
             wish.signal?.addEventListener("abort", aborted, { once: true });
             this.#enqueue(name, entry);
         });
@@ -172,7 +180,8 @@ function read<T>(batch: Entry<T>[], answers: Settled<T>[]): { entries: Entry<T>[
         if (!answer || entry.done) return;
         if ("value" in answer) return entry.resolve(answer.value);
         const { error } = answer;
-        const mayRepeat = error instanceof UnavailableError && error.retryable && (entry.repeatable || !mayHaveTakenEffect(error));
+        const mayRepeat =
+            error instanceof UnavailableError && error.retryable && (entry.repeatable || !mayHaveTakenEffect(error));
         if (!mayRepeat) return entry.reject(error);
         asked = Math.max(asked ?? 0, error.retryAfter ?? 0);
         entries.push(entry);

@@ -14,7 +14,9 @@ const UNITS: Readonly<Record<string, number>> = {
 export function durationText(duration: Duration): string {
     if (typeof duration === "string") return duration;
     if (!Number.isFinite(duration) || duration < 0) {
-        throw new InvalidArgumentError(`${duration} is not a duration: expected milliseconds from 0 on, or a text such as "90s"`);
+        throw new InvalidArgumentError(
+            `${duration} is not a duration: expected milliseconds from 0 on, or a text such as "90s"`,
+        );
     }
     return `${Math.round(duration)}ms`;
 }
@@ -34,7 +36,9 @@ export function milliseconds(duration: Duration): number | undefined {
 export function readDuration(duration: Duration, name: string): number {
     const read = milliseconds(duration);
     if (read === undefined || !Number.isFinite(read) || read < 0) {
-        throw new InvalidArgumentError(`${name} is not a duration: ${JSON.stringify(duration)}; expected milliseconds or a text such as "90s"`);
+        throw new InvalidArgumentError(
+            `${name} is not a duration: ${JSON.stringify(duration)}; expected milliseconds or a text such as "90s"`,
+        );
     }
     return read;
 }

@@ -55,7 +55,12 @@ export class ConnectionError extends TickwheelError {
     readonly sent: boolean;
 
     constructor(message: string, sent: boolean, options?: ErrorOptions) {
-        super("connection_failed", sent ? `${message}; it is not known whether the request took effect` : message, true, options);
+        super(
+            "connection_failed",
+            sent ? `${message}; it is not known whether the request took effect` : message,
+            true,
+            options,
+        );
         this.sent = sent;
     }
 }

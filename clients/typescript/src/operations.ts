@@ -33,7 +33,8 @@ export function written(name: Name, request: object): Omit<Call, "timeout"> {
     const operation = table[name];
     const path = operation.path.replace(/\{(\w+)\}/g, (_, part: string) => {
         const value = values[part];
-        if (typeof value !== "string" || value === "") throw new InvalidArgumentError(`${name} needs \`${part}\`: a text that is not empty`);
+        if (typeof value !== "string" || value === "")
+            throw new InvalidArgumentError(`${name} needs \`${part}\`: a text that is not empty`);
         return encodeURIComponent(value);
     });
     const sent = ofText(headers);

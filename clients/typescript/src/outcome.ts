@@ -36,7 +36,11 @@ export class Outcome {
     /** Failed: tried again behind `delay`, else by the rule of the task. */
     static retry(error: unknown, options: { delay?: Duration } = {}): Outcome {
         const { delay } = options;
-        return new Outcome({ outcome: "retry", error: describe(error), ...(delay !== undefined && { delay: durationText(delay) }) });
+        return new Outcome({
+            outcome: "retry",
+            error: describe(error),
+            ...(delay !== undefined && { delay: durationText(delay) }),
+        });
     }
 
     /** Failed: trying again is of no use. */

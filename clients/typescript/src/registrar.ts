@@ -35,7 +35,9 @@ export class Registrar {
                 const body = `{"tasks":[${items.join(",")}]}`;
                 const call = { method: "POST", path: "/v1/tasks:batchCreate", body, headers, repeatable };
                 const reply = await this.#transport.send({ ...call, timeout: how.timeout, signal: how.signal });
-                return results<BatchItem>(reply, items.length).map((item) => settled(reply, item, item.task && ({ ...item.task, outcome: item.outcome } as Task)));
+                return results<BatchItem>(reply, items.length).map((item) =>
+                    settled(reply, item, item.task && ({ ...item.task, outcome: item.outcome } as Task)),
+                );
             });
         });
         this.#cancels = new Coalescer(async (items, { timeout, signal }) => {
@@ -85,7 +87,9 @@ interface BatchItem {
 export function results<T>(reply: Reply, count: number): T[] {
     const read = readJson<{ results?: T[] }>(reply).results;
     if (Array.isArray(read) && read.length === count) return read;
-    throw new UnexpectedAnswerError(`${reply.server} answered ${Array.isArray(read) ? read.length : "no"} results for ${count} items`);
+    throw new UnexpectedAnswerError(
+        `${reply.server} answered ${Array.isArray(read) ? read.length : "no"} results for ${count} items`,
+    );
 }
 
 function settled<T>(reply: Reply, item: BatchItem, value: T | null | undefined): Settled<T> {

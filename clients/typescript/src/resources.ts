@@ -82,7 +82,11 @@ export class Schedules extends Resource {
     }
 
     pause(name: string, reason?: string, options?: CallOptions): Promise<Schedule> {
-        return this.client.call("pauseSchedule", { path: { name }, body: reason === undefined ? {} : { reason } }, options);
+        return this.client.call(
+            "pauseSchedule",
+            { path: { name }, body: reason === undefined ? {} : { reason } },
+            options,
+        );
     }
 
     resume(name: string, options?: CallOptions): Promise<Schedule> {
@@ -90,12 +94,20 @@ export class Schedules extends Resource {
     }
 
     /** Shows the next times of a schedule that is set. */
-    preview(name: string, query: { count?: number; from?: string } = {}, options?: CallOptions): Promise<Schemas["PreviewResponse"]> {
+    preview(
+        name: string,
+        query: { count?: number; from?: string } = {},
+        options?: CallOptions,
+    ): Promise<Schemas["PreviewResponse"]> {
         return this.client.call("previewSchedule", { path: { name }, query }, options);
     }
 
     /** Shows the next times of a schedule without setting it. */
-    check(body: Schemas["ScheduleRequest"], query: { count?: number; from?: string } = {}, options?: CallOptions): Promise<Schemas["PreviewResponse"]> {
+    check(
+        body: Schemas["ScheduleRequest"],
+        query: { count?: number; from?: string } = {},
+        options?: CallOptions,
+    ): Promise<Schemas["PreviewResponse"]> {
         return this.client.call("checkSchedule", { query, body }, options);
     }
 
@@ -128,7 +140,11 @@ export class Callbacks extends Resource {
     }
 
     /** Holds the tasks of a callback that fall due. */
-    pause(name: string, gate: { reason?: string; until?: Instant; collection?: string } = {}, options?: CallOptions): Promise<Callback> {
+    pause(
+        name: string,
+        gate: { reason?: string; until?: Instant; collection?: string } = {},
+        options?: CallOptions,
+    ): Promise<Callback> {
         const { until, ...rest } = gate;
         return this.gate(name, { ...rest, gate: "paused", ...(until && { until: timeText(until) }) }, options);
     }

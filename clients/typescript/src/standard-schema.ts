@@ -11,7 +11,9 @@ export interface StandardSchema<Input = unknown, Output = Input> {
 }
 
 export declare namespace StandardSchema {
-    type Result<Output> = { readonly value: Output; readonly issues?: undefined } | { readonly issues: ReadonlyArray<Issue> };
+    type Result<Output> =
+        | { readonly value: Output; readonly issues?: undefined }
+        | { readonly issues: ReadonlyArray<Issue> };
     interface Issue {
         readonly message: string;
         readonly path?: ReadonlyArray<PropertyKey | { readonly key: PropertyKey }> | undefined;
@@ -21,7 +23,11 @@ export declare namespace StandardSchema {
 }
 
 /** Returns a value as its schema has it, or the error about one that does not fit. */
-export async function validated<S extends StandardSchema>(schema: S, value: unknown, subject: string): Promise<StandardSchema.Output<S> | ValidationError> {
+export async function validated<S extends StandardSchema>(
+    schema: S,
+    value: unknown,
+    subject: string,
+): Promise<StandardSchema.Output<S> | ValidationError> {
     const result = await schema["~standard"].validate(value);
     if (!result.issues) return result.value;
     const issues = result.issues.map(({ message, path = [] }) => ({

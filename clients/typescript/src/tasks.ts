@@ -44,7 +44,8 @@ export function toJson(value: unknown): string {
 /** Returns bytes as base64. */
 export function base64(bytes: Uint8Array): string {
     let text = "";
-    for (let from = 0; from < bytes.length; from += 8192) text += String.fromCharCode(...bytes.subarray(from, from + 8192));
+    for (let from = 0; from < bytes.length; from += 8192)
+        text += String.fromCharCode(...bytes.subarray(from, from + 8192));
     return btoa(text);
 }
 

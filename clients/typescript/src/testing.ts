@@ -23,11 +23,15 @@ trap '' INT TERM HUP
 "$program" dev --listen "$listen" --data-dir "$folder/data" </dev/null >/dev/null 2>"$folder/log" &
 service=$!
 (while kill -0 $service 2>/dev/null; do sleep 0.1; done; echo "(ended)" >>"$folder/log") </dev/null >/dev/null 2>&1 &
+watch=$!
 cat >/dev/null
 kill -TERM $service 2>/dev/null
 tenths=0
 while kill -0 $service 2>/dev/null && [ $tenths -lt ${STOP * 10} ]; do sleep 0.1; tenths=$((tenths + 1)); done
 kill -KILL $service 2>/dev/null
+# A line that is written meanwhile would keep the directory.
+kill -KILL $watch
+wait $watch
 rm -rf "$folder"
 `;
 
@@ -93,7 +97,11 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
         if (text.endsWith("(ended)\n") || performance.now() > until) {
             await ended(guard);
             await rm(folder, { recursive: true, force: true });
-            throw new TickwheelError("service_not_started", `${program} did not start: ${text.replace("(ended)", "").trim() || "it wrote nothing"}`, false);
+            throw new TickwheelError(
+                "service_not_started",
+                `${program} did not start: ${text.replace("(ended)", "").trim() || "it wrote nothing"}`,
+                false,
+            );
         }
         await sleep(20);
     }
@@ -110,7 +118,9 @@ async function ended(guard: ChildProcess): Promise<void> {
 /** Returns the program that TICKWHEEL_BIN names, or the first one of the PATH. */
 export function findProgram(): string {
     const named = process.env["TICKWHEEL_BIN"];
-    const places = named ? [named] : (process.env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, "tickwheel"));
+    const places = named
+        ? [named]
+        : (process.env["PATH"] ?? "").split(delimiter).map((folder) => join(folder, "tickwheel"));
     const found = places.find((place) => {
         try {
             accessSync(place, constants.X_OK);
@@ -120,6 +130,8 @@ export function findProgram(): string {
         }
     });
     if (found) return found;
-    const where = named ? `TICKWHEEL_BIN names ${named}, which is no program` : "there is no program tickwheel on the PATH";
+    const where = named
+        ? `TICKWHEEL_BIN names ${named}, which is no program`
+        : "there is no program tickwheel on the PATH";
     throw new TickwheelError("no_program", `${where}: set TICKWHEEL_BIN to the program of the service`, false);
 }

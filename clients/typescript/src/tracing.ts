@@ -24,11 +24,17 @@ export function activeTrace(): string {
 }
 
 /** Makes a request of a producer as a span of the trace that `activeTrace` named; `send` gets the headers that carry it. */
-export async function producing<T>(span: string, trace: string, send: (headers: Record<string, string>) => Promise<T>): Promise<T> {
+export async function producing<T>(
+    span: string,
+    trace: string,
+    send: (headers: Record<string, string>) => Promise<T>,
+): Promise<T> {
     if (!api) return send({});
     const { SpanKind, ROOT_CONTEXT, trace: traces } = api;
     const [traceId = "", spanId = "", flags = "0"] = trace.split("-");
-    const parent = trace ? traces.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: Number(flags) }) : ROOT_CONTEXT;
+    const parent = trace
+        ? traces.setSpanContext(ROOT_CONTEXT, { traceId, spanId, traceFlags: Number(flags) })
+        : ROOT_CONTEXT;
     return within(api, parent, span, SpanKind.PRODUCER, {}, send);
 }
 
@@ -63,5 +69,9 @@ function within<T>(
         span.setStatus({ code: SpanStatusCode.ERROR, message: error instanceof Error ? error.message : String(error) });
         throw error;
     };
-    return context.with(active, () => run(headers).catch(failed).finally(() => span.end()));
+    return context.with(active, () =>
+        run(headers)
+            .catch(failed)
+            .finally(() => span.end()),
+    );
 }

@@ -124,7 +124,13 @@ export class Transport {
             const streams = call.streams === true && response.ok;
             const text = streams ? "" : await response.text();
             if (!response.ok) throw refusal(server, response, text);
-            return { server, status: response.status, headers: response.headers, text, body: streams ? response.body : null };
+            return {
+                server,
+                status: response.status,
+                headers: response.headers,
+                text,
+                body: streams ? response.body : null,
+            };
         } catch (error) {
             if (stop.signal.aborted) throw stop.signal.reason;
             throw broken(server, error);
@@ -159,13 +165,21 @@ function refusal(server: string, response: Response, text: string): TickwheelErr
 
 /** A proxy in between may refuse as well, in words of its own. */
 function tooMany(detail: string): Problem {
-    return { type: "about:blank", title: "Too many requests", status: 429, detail, code: "too_many_requests", retryable: true };
+    return {
+        type: "about:blank",
+        title: "Too many requests",
+        status: 429,
+        detail,
+        code: "too_many_requests",
+        retryable: true,
+    };
 }
 
 function readProblem(text: string): Problem | undefined {
     try {
         const read: Partial<Problem> | null = JSON.parse(text);
-        const fits = typeof read?.code === "string" && typeof read.detail === "string" && typeof read.retryable === "boolean";
+        const fits =
+            typeof read?.code === "string" && typeof read.detail === "string" && typeof read.retryable === "boolean";
         return fits ? (read as Problem) : undefined;
     } catch {
         return undefined;
@@ -185,10 +199,16 @@ function retryAfter(headers: Headers): number | undefined {
 function broken(server: string, error: unknown): unknown {
     if (error instanceof TickwheelError || !(error instanceof Error)) return error;
     const cause = error.cause as (Error & { errors?: Error[] }) | undefined;
-    const failures = [...(cause?.errors ?? []), cause, error].filter((failure) => failure instanceof Error) as Array<Error & { code?: string }>;
-    if (cause?.message === "bad port") return new InvalidArgumentError(`${server}: this runtime makes no requests to such a port`);
+    const failures = [...(cause?.errors ?? []), cause, error].filter((failure) => failure instanceof Error) as Array<
+        Error & { code?: string }
+    >;
+    if (cause?.message === "bad port")
+        return new InvalidArgumentError(`${server}: this runtime makes no requests to such a port`);
     const known = failures.filter(({ code }) => typeof code === "string");
-    const notSent = known.length > 0 ? known.every(({ code = "" }) => NOT_SENT.has(code)) : /connection refused|dns error/i.test(error.message);
+    const notSent =
+        known.length > 0
+            ? known.every(({ code = "" }) => NOT_SENT.has(code))
+            : /connection refused|dns error/i.test(error.message);
     const why = failures.find(({ message }) => message)?.message ?? "no reason was given";
     return new ConnectionError(`no answer from ${server}: ${why}`, !notSent, { cause: error });
 }
@@ -210,11 +230,14 @@ export function quoted(text: string): string {
 export function addresses(servers: string | readonly string[]): string[] {
     const texts = (typeof servers === "string" ? [servers] : servers).flatMap((list) => list.split(","));
     const read = texts.map((text) => text.trim().replace(/\/+$/, "")).filter((text) => text !== "");
-    if (read.length === 0) throw new InvalidArgumentError("no server was given: expected an address such as http://127.0.0.1:7420");
+    if (read.length === 0)
+        throw new InvalidArgumentError("no server was given: expected an address such as http://127.0.0.1:7420");
     return read.map((text) => {
         const address = text.includes("://") ? text : `http://${text}`;
         if (!/^https?:$/.test(URL.canParse(address) ? new URL(address).protocol : "")) {
-            throw new InvalidArgumentError(`${JSON.stringify(text)} is not the address of a server: expected one such as http://127.0.0.1:7420`);
+            throw new InvalidArgumentError(
+                `${JSON.stringify(text)} is not the address of a server: expected one such as http://127.0.0.1:7420`,
+            );
         }
         return address;
     });

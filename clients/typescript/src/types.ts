@@ -57,7 +57,11 @@ type Body<O> = O extends { requestBody: { content: { "application/json": infer B
       : unknown;
 
 /** What an operation takes: parts of its path, its query, its headers, and its body. */
-export type Request<Name extends keyof operations> = Part<Parameters<operations[Name]>, "path" & keyof Parameters<operations[Name]>, "path"> &
+export type Request<Name extends keyof operations> = Part<
+    Parameters<operations[Name]>,
+    "path" & keyof Parameters<operations[Name]>,
+    "path"
+> &
     Part<Parameters<operations[Name]>, "query" & keyof Parameters<operations[Name]>, "query"> &
     Part<Parameters<operations[Name]>, "header" & keyof Parameters<operations[Name]>, "headers"> &
     Body<operations[Name]>;

@@ -43,7 +43,10 @@ export async function verify<Payload = unknown>(
     const seconds = /^\d{1,12}$/.test(timestamp) ? Number(timestamp) : Number.NaN;
     const now = (options.now?.getTime() ?? Date.now()) / 1000;
     if (!(Math.abs(now - seconds) <= (options.tolerance ?? TOLERANCE))) {
-        throw new WebhookError("outside_tolerance", `the message is of ${timestamp}, which is too far from now: is the clock right?`);
+        throw new WebhookError(
+            "outside_tolerance",
+            `the message is of ${timestamp}, which is too far from now: is the clock right?`,
+        );
     }
     const encoder = new TextEncoder();
     const content = typeof body === "string" ? encoder.encode(body) : body;
@@ -62,7 +65,9 @@ async function fits(signed: Bytes, signatures: string, secrets: readonly string[
     const given = signatures.split(" ").filter((text) => text.startsWith("v1,"));
     let found = false;
     for (const secret of secrets) {
-        const key = await crypto.subtle.importKey("raw", keyOf(secret), { name: "HMAC", hash: "SHA-256" }, false, ["verify"]);
+        const key = await crypto.subtle.importKey("raw", keyOf(secret), { name: "HMAC", hash: "SHA-256" }, false, [
+            "verify",
+        ]);
         for (const text of given) {
             const signature = decoded(text.slice(3));
             // The comparison of the runtime takes the same time for each wrong signature.
@@ -74,7 +79,8 @@ async function fits(signed: Bytes, signatures: string, secrets: readonly string[
 
 function keyOf(secret: string): Bytes {
     const key = decoded(secret.replace(/^whsec_/, ""));
-    if (!key || key.length === 0) throw new TypeError("the secret is not one: expected a text such as whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
+    if (!key || key.length === 0)
+        throw new TypeError("the secret is not one: expected a text such as whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw");
     return key;
 }
 

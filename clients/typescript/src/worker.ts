@@ -15,6 +15,8 @@ import { Settler } from "./worker/settler.js";
 
 /** Tasks of one callback that run at once. */
 const CONCURRENCY = 64;
+/** Most tasks of one callback that run at once: each holds a payload of up to a megabyte. */
+const CONCURRENCY_MAX = 10_000;
 /** How long handlers may take to end when the worker stops: within the 30 s that Kubernetes grants. */
 const DRAIN_TIMEOUT = 20_000;
 /** How long an attempt may take: longer than nearly all handlers need, and short enough that one that hangs is noticed. */
@@ -41,7 +43,10 @@ export interface WorkerOptions extends ClientOptions {
 }
 
 /** What a callback is, beside its handler. */
-export interface TaskOptions<P extends StandardSchema | undefined = undefined, R extends StandardSchema | undefined = undefined> {
+export interface TaskOptions<
+    P extends StandardSchema | undefined = undefined,
+    R extends StandardSchema | undefined = undefined,
+> {
     /** The schema of the payload: zod, valibot, arktype or any other standard schema. */
     payload?: P;
     /** The schema of the result. */
@@ -94,12 +99,25 @@ export class Worker implements AsyncDisposable {
         const given = (rest.length > 1 ? rest[0] : {}) as StandardSchema | TaskOptions<StandardSchema, StandardSchema>;
         const options = "~standard" in given ? { payload: given } : given;
         if (typeof handler !== "function") throw new InvalidArgumentError(`the handler of ${callback} is no function`);
-        if (this.#handlings.has(callback)) throw new InvalidArgumentError(`the callback ${JSON.stringify(callback)} has a handler already`);
+        if (this.#handlings.has(callback))
+            throw new InvalidArgumentError(`the callback ${JSON.stringify(callback)} has a handler already`);
         if (this.#running) throw new InvalidArgumentError("the worker runs already: add handlers before");
         const concurrency = options.concurrency ?? this.#options.concurrency ?? CONCURRENCY;
-        if (!Number.isInteger(concurrency) || concurrency < 1) throw new InvalidArgumentError(`a concurrency of ${concurrency} is no number from 1 on`);
-        const attemptTimeout = readDuration(options.attemptTimeout ?? this.#options.attemptTimeout ?? ATTEMPT_TIMEOUT, "attemptTimeout");
-        this.#handlings.set(callback, { callback, handler, payload: options.payload, result: options.result, concurrency, attemptTimeout });
+        if (!Number.isInteger(concurrency) || concurrency < 1 || concurrency > CONCURRENCY_MAX) {
+            throw new InvalidArgumentError(`a concurrency of ${concurrency} is no number from 1 to ${CONCURRENCY_MAX}`);
+        }
+        const attemptTimeout = readDuration(
+            options.attemptTimeout ?? this.#options.attemptTimeout ?? ATTEMPT_TIMEOUT,
+            "attemptTimeout",
+        );
+        this.#handlings.set(callback, {
+            callback,
+            handler,
+            payload: options.payload,
+            result: options.result,
+            concurrency,
+            attemptTimeout,
+        });
         return this;
     }
 
@@ -110,7 +128,8 @@ export class Worker implements AsyncDisposable {
      * An outage of the service is no error: the worker waits for its end.
      */
     run(options: { signal?: AbortSignal } = {}): Promise<void> {
-        if (this.#handlings.size === 0) throw new InvalidArgumentError("the worker has no task: add one with `task(callback, handler)`");
+        if (this.#handlings.size === 0)
+            throw new InvalidArgumentError("the worker has no task: add one with `task(callback, handler)`");
         if (this.#running) throw new InvalidArgumentError("the worker runs already");
         const { signal } = options;
         const stop = () => this.#stopping.abort();
@@ -139,11 +158,22 @@ export class Worker implements AsyncDisposable {
         const name = this.#options.name ?? (await defaultName());
         const logger = this.#options.logger ?? console;
         const attempts = new Map<string, Attempt>();
-        const heart = new Heart({ servers, headers, worker: name }, logger, (key, told) => attempts.get(key)?.told(told));
+        const heart = new Heart({ servers, headers, worker: name }, logger, (key, told) =>
+            attempts.get(key)?.told(told),
+        );
         await Promise.all([heart.start(this.#options.fetch), tracingReady()]);
         const settler = new Settler(transport, name);
         const { version } = this.#options;
-        const tools: Tools = { name, version, transport, heart, settler, attempts, stopping: this.#stopping.signal, logger };
+        const tools: Tools = {
+            name,
+            version,
+            transport,
+            heart,
+            settler,
+            attempts,
+            stopping: this.#stopping.signal,
+            logger,
+        };
         const lanes = Array.from(this.#handlings.values(), (handling) => new Lane(handling, tools));
         try {
             const polled = Promise.all(lanes.map((lane) => lane.poll()));
@@ -161,13 +191,20 @@ export class Worker implements AsyncDisposable {
         if (await endsWithin(ended, limit)) return;
         logger.warn(`tickwheel: ${attempts.size} handlers did not end in time: their tasks are given back`);
         for (const attempt of attempts.values()) attempt.abort("stopping", Outcome.snooze(0));
-        if (!(await endsWithin(ended, LAST_REPORTS))) logger.warn("tickwheel: not every outcome could be reported: the service comes back to the tasks");
+        if (!(await endsWithin(ended, LAST_REPORTS)))
+            logger.warn("tickwheel: not every outcome could be reported: the service comes back to the tasks");
     }
 }
 
 /** Has the polls of a worker answered at once. Without an answer they end by themselves. */
 async function leave(transport: Transport, worker: string): Promise<void> {
-    const call = { method: "POST", path: "/v1/worker/leave", body: JSON.stringify({ worker }), repeatable: true, timeout: 2_000 };
+    const call = {
+        method: "POST",
+        path: "/v1/worker/leave",
+        body: JSON.stringify({ worker }),
+        repeatable: true,
+        timeout: 2_000,
+    };
     await transport.send(call).catch(() => {});
 }
 
@@ -178,7 +215,10 @@ function aborted(signal: AbortSignal): Promise<void> {
 
 async function endsWithin(ended: Promise<unknown>, limit: number): Promise<boolean> {
     const stop = new AbortController();
-    const late = sleep(limit, stop.signal).then(() => false, () => false);
+    const late = sleep(limit, stop.signal).then(
+        () => false,
+        () => false,
+    );
     const inTime = await Promise.race([ended.then(() => true), late]);
     stop.abort();
     return inTime;

@@ -1,6 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Client, ConnectionError, NotFoundError, RefusedError, TimeoutError, UnavailableError, UnexpectedAnswerError, Worker } from "tickwheel";
+import {
+    Client,
+    ConnectionError,
+    NotFoundError,
+    RefusedError,
+    TimeoutError,
+    UnavailableError,
+    UnexpectedAnswerError,
+    Worker,
+} from "tickwheel";
 import { Fake, facts, json, problem, registered } from "./fake.js";
 import { Proxy } from "./proxy.js";
 import { nowhere, shared, unique, until } from "./support.js";
@@ -16,7 +25,9 @@ test("connections that are cut behind the request make no task twice and lose no
     proxy.fate = (path) => (path.includes("tasks:batchCreate") && (asked += 1) % 2 === 0 ? "cut" : "pass");
     const ids: string[] = [];
     while (proxy.cuts < CUTS) {
-        const made = await Promise.all(Array.from({ length: 4 }, (_, payload) => tasks.register({ callback, delay: "1h", payload })));
+        const made = await Promise.all(
+            Array.from({ length: 4 }, (_, payload) => tasks.register({ callback, delay: "1h", payload })),
+        );
         ids.push(...made.map(({ id }) => id));
     }
     proxy.fate = () => "pass";
@@ -33,7 +44,10 @@ test("a start that has passed is one task as well, after a lost answer", async (
     proxy.fate = (path) => (path.includes("batchCreate") && (asked += 1) === 1 ? "cut" : "pass");
     const task = await tasks.register({ callback, start_time: new Date(Date.now() - 60_000) });
     assert.equal(proxy.cuts, 1);
-    assert.deepEqual((await tasks.list({ callback }).toArray()).map(({ id }) => id), [task.id]);
+    assert.deepEqual(
+        (await tasks.list({ callback }).toArray()).map(({ id }) => id),
+        [task.id],
+    );
 });
 
 test("a task over HTTP is one task after a lost answer, with an id that the client made", async () => {
@@ -45,7 +59,10 @@ test("a task over HTTP is one task after a lost answer, with an id that the clie
     const task = await tasks.register({ http, delay: "1h" });
     assert.equal(proxy.cuts, 1);
     const callback = `http:${new URL(http.url).hostname}`;
-    assert.deepEqual((await tasks.list({ callback }).toArray()).map(({ id }) => id), [task.id]);
+    assert.deepEqual(
+        (await tasks.list({ callback }).toArray()).map(({ id }) => id),
+        [task.id],
+    );
 });
 
 test("a tree is one tree after a lost answer", async () => {
@@ -61,7 +78,9 @@ test("a tree is one tree after a lost answer", async () => {
 });
 
 test("a task that must not be sent twice fails with what is not known", async () => {
-    await using fake = await new Fake(({ path }, response) => (path === "/v1/ids" ? json(response, 200, facts()) : response.destroy())).listen();
+    await using fake = await new Fake(({ path }, response) =>
+        path === "/v1/ids" ? json(response, 200, facts()) : response.destroy(),
+    ).listen();
     const tasks = new Client(fake.url);
     await assert.rejects(tasks.register({ kafka: { topic: "reminders" }, delay: "1h" }), (error) => {
         assert.ok(error instanceof ConnectionError);
@@ -73,14 +92,20 @@ test("a task that must not be sent twice fails with what is not known", async ()
 
 test("a server that is away is a connection that failed before anything was sent", async () => {
     const tasks = new Client(await nowhere(), { timeout: 400 });
-    await assert.rejects(tasks.get("x"), (error) => error instanceof ConnectionError && !error.sent && /ECONNREFUSED/.test(error.message));
+    await assert.rejects(
+        tasks.get("x"),
+        (error) => error instanceof ConnectionError && !error.sent && /ECONNREFUSED/.test(error.message),
+    );
     await assert.rejects(new Client("http://127.0.0.1:9").get("x"), { code: "invalid_argument" });
 });
 
 test("a server that does not answer is a timeout", async () => {
     await using fake = await new Fake(() => {}).listen();
     const tasks = new Client(fake.url, { serverTimeout: 100, timeout: 400 });
-    await assert.rejects(tasks.get("x"), (error) => error instanceof TimeoutError && error.code === "timeout" && error.sent);
+    await assert.rejects(
+        tasks.get("x"),
+        (error) => error instanceof TimeoutError && error.code === "timeout" && error.sent,
+    );
     assert.ok(fake.asked.length >= 2, "it was asked again within its time");
 });
 
@@ -97,8 +122,13 @@ test("an answer that is not JSON names the server and quotes the answer", async 
 });
 
 test("a redirect is not followed, so that payloads and keys go nowhere else", async () => {
-    await using fake = await new Fake((_, response) => json(response, 308, "", { location: "https://other.example/v1" })).listen();
-    await assert.rejects(new Client(fake.url, { apiKey: "twk_secret" }).get("x"), /redirects to https:\/\/other\.example\/v1/);
+    await using fake = await new Fake((_, response) =>
+        json(response, 308, "", { location: "https://other.example/v1" }),
+    ).listen();
+    await assert.rejects(
+        new Client(fake.url, { apiKey: "twk_secret" }).get("x"),
+        /redirects to https:\/\/other\.example\/v1/,
+    );
 });
 
 test("a storm of 429 is waited out as long as the service says", async () => {
@@ -144,7 +174,9 @@ test("a single item that is refused for now is sent again, and the others are no
     const tasks = new Client(fake.url);
     const made = await Promise.all(["a", "b", "c"].map((callback) => tasks.register({ callback })));
     assert.equal(new Set(made.map(({ id }) => id)).size, 3);
-    const sizes = fake.asked.filter(({ path }) => path.includes("batchCreate")).map(({ body }) => JSON.parse(body).tasks.length);
+    const sizes = fake.asked
+        .filter(({ path }) => path.includes("batchCreate"))
+        .map(({ body }) => JSON.parse(body).tasks.length);
     assert.deepEqual(sizes, [3, 1]);
 });
 
@@ -174,7 +206,10 @@ test("a batch that is refused as a whole is sent item by item, so that the wrong
     }).listen();
     const tasks = new Client(fake.url);
     const made = await tasks.registerBatch(["a", "wrong", "b"].map((callback) => ({ callback })));
-    assert.deepEqual(made.map(({ status }) => status), ["fulfilled", "rejected", "fulfilled"]);
+    assert.deepEqual(
+        made.map(({ status }) => status),
+        ["fulfilled", "rejected", "fulfilled"],
+    );
     assert.ok(made[1]?.status === "rejected" && made[1].reason instanceof RefusedError);
 });
 
@@ -188,11 +223,21 @@ test("a worker waits for the end of an outage, and answers that it cannot use ar
         const kind = said.length % 3;
         if (!storm) return fetch(input, init);
         said.push(String(input));
-        if (kind === 0) throw new TypeError("fetch failed", { cause: Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }) });
+        if (kind === 0)
+            throw new TypeError("fetch failed", {
+                cause: Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" }),
+            });
         if (kind === 1) return new Response("<html>", { status: 200 });
-        return new Response(JSON.stringify(problem(429, "too_many_requests", true)), { status: 429, headers: { "retry-after": "0" } });
+        return new Response(JSON.stringify(problem(429, "too_many_requests", true)), {
+            status: 429,
+            headers: { "retry-after": "0" },
+        });
     };
-    await using running = new Worker(await proxy.listen(), { fetch: through, signals: false, logger: { warn: () => {}, error: () => {} } });
+    await using running = new Worker(await proxy.listen(), {
+        fetch: through,
+        signals: false,
+        logger: { warn: () => {}, error: () => {} },
+    });
     void running.task(callback, () => "done").run();
     await until("it has met each failure", () => said.length >= 4);
     storm = false;
@@ -214,9 +259,14 @@ test("a caller's time holds while the service is asked what ids are made of, and
 
 test("a time without end is one", async () => {
     const tasks = new Client((await shared()).url);
-    const task = await tasks.register({ callback: unique("endless"), delay: "1h" }, { timeout: Number.POSITIVE_INFINITY });
+    const task = await tasks.register(
+        { callback: unique("endless"), delay: "1h" },
+        { timeout: Number.POSITIVE_INFINITY },
+    );
     assert.equal((await tasks.get(task.id, { timeout: Number.POSITIVE_INFINITY })).id, task.id);
-    await assert.rejects(tasks.register({ callback: "x", start_time: new Date(Number.NaN) }), { code: "invalid_argument" });
+    await assert.rejects(tasks.register({ callback: "x", start_time: new Date(Number.NaN) }), {
+        code: "invalid_argument",
+    });
     assert.throws(() => new Client("http://a", { headers: { "x-token": "a\nb" } }), { code: "invalid_argument" });
 });
 
@@ -239,8 +289,15 @@ test("a report is repeated until it is answered, also by a service in the middle
 test("an unknown callback is a task that waits for its worker, and a question about it is a typed error", async () => {
     const tasks = new Client((await shared()).url);
     const callback = unique("unknown");
-    await assert.rejects(tasks.callbacks.get(callback), (error) => error instanceof NotFoundError && error.code === "callback_not_found");
+    await assert.rejects(
+        tasks.callbacks.get(callback),
+        (error) => error instanceof NotFoundError && error.code === "callback_not_found",
+    );
     const task = await tasks.register({ callback });
-    assert.equal((await until("it is due", async () => (await tasks.get(task.id)).state === "enqueued" && tasks.get(task.id))).attempt, 0);
+    assert.equal(
+        (await until("it is due", async () => (await tasks.get(task.id)).state === "enqueued" && tasks.get(task.id)))
+            .attempt,
+        0,
+    );
     assert.equal((await tasks.cancel(task.id)).outcome, "cancelled");
 });

@@ -39,13 +39,26 @@ export class Fake implements AsyncDisposable {
     }
 }
 
-export function json(response: ServerResponse, status: number, body: unknown, headers: Record<string, string> = {}): void {
+export function json(
+    response: ServerResponse,
+    status: number,
+    body: unknown,
+    headers: Record<string, string> = {},
+): void {
     response.writeHead(status, { "content-type": "application/json", ...headers });
     response.end(typeof body === "string" ? body : JSON.stringify(body));
 }
 
 export function problem(status: number, code: string, retryable: boolean): object {
-    return { type: `/problems/${code}`, title: code, status, detail: `it is ${code}`, code, retryable, trace_id: "0".repeat(32) };
+    return {
+        type: `/problems/${code}`,
+        title: code,
+        status,
+        detail: `it is ${code}`,
+        code,
+        retryable,
+        trace_id: "0".repeat(32),
+    };
 }
 
 /** What a service answers to the question for what ids are made of. */
@@ -54,5 +67,10 @@ export const facts = (): object => ({ wheels: 4, time: new Date().toISOString() 
 /** Answers a batch of registrations as a service does. */
 export function registered(body: string): { results: object[] } {
     const { tasks } = JSON.parse(body) as { tasks: { id?: string; callback: string }[] };
-    return { results: tasks.map(({ id = "none", callback }) => ({ outcome: "created", task: { id, state: "scheduled", target: { type: "callback", name: callback } } })) };
+    return {
+        results: tasks.map(({ id = "none", callback }) => ({
+            outcome: "created",
+            task: { id, state: "scheduled", target: { type: "callback", name: callback } },
+        })),
+    };
 }

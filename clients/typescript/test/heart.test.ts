@@ -23,12 +23,15 @@ type Send = (tasks: Item[]) => Promise<{ results: { status: string }[] }>;
 
 /** What sends the heartbeats is no part of what the package exports. */
 async function beats(send: Send, tell: (key: string, told: string) => void): Promise<Beats> {
-    const { Beats: Made } = (await import(join(dist, "worker/beats.js"))) as { Beats: new (send: Send, tell: (key: string, told: string) => void) => Beats };
+    const { Beats: Made } = (await import(join(dist, "worker/beats.js"))) as {
+        Beats: new (send: Send, tell: (key: string, told: string) => void) => Beats;
+    };
     return new Made(send, tell);
 }
 
 const now = (): number => Number(process.hrtime.bigint()) / 1e6;
-const added = (count: number) => Array.from({ length: count }, (_, place) => ({ id: `t${place}`, attempt: 1, timeout: 3_000, sent: now() }));
+const added = (count: number) =>
+    Array.from({ length: count }, (_, place) => ({ id: `t${place}`, attempt: 1, timeout: 3_000, sent: now() }));
 
 test("heartbeats are paced evenly: attempts that were claimed together do not beat together", async () => {
     const sizes: number[] = [];
@@ -55,7 +58,10 @@ test("heartbeats are paced evenly: attempts that were claimed together do not be
 test("a lease that nothing extends is over before the service gives the task to another", async () => {
     const told: [string, number][] = [];
     const began = now();
-    const made = await beats(() => Promise.reject(new Error("away")), (key, what) => told.push([`${key} ${what}`, now() - began]));
+    const made = await beats(
+        () => Promise.reject(new Error("away")),
+        (key, what) => told.push([`${key} ${what}`, now() - began]),
+    );
     made.take({ added: added(1) });
     const [what, took] = await until("it is told", () => told[0]);
     assert.equal(what, "t0/1 expired");

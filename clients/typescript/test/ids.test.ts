@@ -18,9 +18,13 @@ function parts(id: string): { start: number; version: string; wheel: number; var
 }
 
 /** What a client sends for a task, to a service whose clock is an hour ahead. */
-async function sent(task: Parameters<Client["register"]>[0], ahead = 3_600_000): Promise<{ id?: string; start_time?: string; delay?: string; idempotency_key?: string }> {
+async function sent(
+    task: Parameters<Client["register"]>[0],
+    ahead = 3_600_000,
+): Promise<{ id?: string; start_time?: string; delay?: string; idempotency_key?: string }> {
     await using fake = await new Fake(({ path, body }, response) => {
-        if (path === "/v1/ids") return json(response, 200, { wheels: 4, time: new Date(Date.now() + ahead).toISOString() });
+        if (path === "/v1/ids")
+            return json(response, 200, { wheels: 4, time: new Date(Date.now() + ahead).toISOString() });
         return json(response, 200, registered(body));
     }).listen();
     await new Client(fake.url).register(task);
@@ -38,7 +42,14 @@ test("a delay becomes a start by the clock of the service, and the id carries it
 });
 
 test("the look step covers the claim timeout", async () => {
-    for (const [claim_timeout, step] of [["5s", 0], ["5001ms", 1], ["60s", 15], ["68s", 15], ["69s", 16], ["1000h", 63]] as const) {
+    for (const [claim_timeout, step] of [
+        ["5s", 0],
+        ["5001ms", 1],
+        ["60s", 15],
+        ["68s", 15],
+        ["69s", 16],
+        ["1000h", 63],
+    ] as const) {
         const { id = "" } = await sent({ callback: "c", claim_timeout });
         assert.equal(parts(id).step, step, claim_timeout);
     }
@@ -60,13 +71,20 @@ test("a task that the service has to read itself gets a mark in place of an id",
         assert.deepEqual(rest, task);
     }
     assert.deepEqual(await sent({ kafka: { topic: "t" }, delay: "1s" }), { kafka: { topic: "t" }, delay: "1s" });
-    assert.deepEqual(await sent({ callback: "c", idempotency_key: "mine" }), { callback: "c", idempotency_key: "mine" });
+    assert.deepEqual(await sent({ callback: "c", idempotency_key: "mine" }), {
+        callback: "c",
+        idempotency_key: "mine",
+    });
 });
 
 test("the service takes what the client makes, on each of its wheels", async () => {
     const tasks = await client();
     const callback = unique("wheels");
-    const made = await Promise.all(Array.from({ length: 64 }, (_, place) => tasks.register({ callback, delay: place * 1000, claim_timeout: `${5 + place * place * 60}s` })));
+    const made = await Promise.all(
+        Array.from({ length: 64 }, (_, place) =>
+            tasks.register({ callback, delay: place * 1000, claim_timeout: `${5 + place * place * 60}s` }),
+        ),
+    );
     assert.deepEqual(new Set(made.map(({ id }) => parts(id).wheel)), new Set([0, 1, 2, 3]));
     for (const { id, start_time } of made) assert.equal(new Date(parts(id).start).toISOString(), start_time);
 });

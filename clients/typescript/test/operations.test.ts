@@ -29,18 +29,27 @@ test("every operation of the description can be called, and reaches its own rout
             return fetch(input, init);
         },
     });
-    const ordered = described.toSorted((one, other) => LAST.indexOf(one.operation.operationId) - LAST.indexOf(other.operation.operationId));
+    const ordered = described.toSorted(
+        (one, other) => LAST.indexOf(one.operation.operationId) - LAST.indexOf(other.operation.operationId),
+    );
     for (const { path, method, operation } of ordered) {
         const parts = (operation.parameters ?? []).filter((parameter) => parameter.in === "path");
         const values = Object.fromEntries(parts.map(({ name, example = "x" }) => [name, example]));
         const body = Object.values(operation.requestBody?.content ?? {})[0]?.example;
         const name = operation.operationId as keyof operations;
         try {
-            const answer: unknown = await client.call(name, { path: values, body, ...(name === "getTask" ? { query: { view: "FULL" } } : {}) } as never, { timeout: 10_000 });
+            const answer: unknown = await client.call(
+                name,
+                { path: values, body, ...(name === "getTask" ? { query: { view: "FULL" } } : {}) } as never,
+                { timeout: 10_000 },
+            );
             if (answer instanceof ReadableStream) await answer.cancel();
         } catch (error) {
             // An example names what this service does not have: that is a problem document, and no answer of another kind.
-            assert.ok(error instanceof TickwheelError && !(error instanceof UnexpectedAnswerError), `${name}: ${error}`);
+            assert.ok(
+                error instanceof TickwheelError && !(error instanceof UnexpectedAnswerError),
+                `${name}: ${error}`,
+            );
         }
         const wanted = path.replace(/\{(\w+)\}/g, (_, part: string) => encodeURIComponent(values[part] ?? ""));
         assert.equal(seen.at(-1), `${method} ${wanted}`, name);
@@ -50,7 +59,9 @@ test("every operation of the description can be called, and reaches its own rout
 
 test("the client has the operations of the description, no more and no fewer", async () => {
     // The table is no part of what the package exports.
-    const { table } = (await import(new URL("../../dist/generated/operations.js", import.meta.url).href)) as { table: object };
+    const { table } = (await import(new URL("../../dist/generated/operations.js", import.meta.url).href)) as {
+        table: object;
+    };
     assert.deepEqual(Object.keys(table).toSorted(), described.map(({ operation }) => operation.operationId).toSorted());
 });
 
@@ -64,7 +75,10 @@ test("answers that are no JSON are texts or streams", async () => {
     for await (const chunk of backup) bytes += chunk.byteLength;
     assert.ok(bytes > 0);
     const task = await client.register({ callback: "tree", delay: "1h", children: [{ callback: "tree" }] });
-    assert.match((await client.call("getTree", { path: { id: task.id }, query: { format: "svg" } })) as unknown as string, /<svg/);
+    assert.match(
+        (await client.call("getTree", { path: { id: task.id }, query: { format: "svg" } })) as unknown as string,
+        /<svg/,
+    );
     assert.ok((await client.call("readyz", {})) !== undefined);
 });
 

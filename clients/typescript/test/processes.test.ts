@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
-import { type ChildProcess, execFileSync, spawn } from "node:child_process";
+import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
+import { mkdtempSync, readdirSync, rmdirSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { after, test } from "node:test";
 import { fileURLToPath } from "node:url";
+import { startService } from "tickwheel/testing";
 import { client, pause, shared, unique, until, worker } from "./support.js";
 
 const started = new Set<ChildProcess>();
@@ -12,10 +16,16 @@ after(() => started.forEach((child) => child.kill("SIGKILL")));
 class Program {
     readonly lines: string[] = [];
     readonly child: ChildProcess;
+    readonly #closed: Promise<unknown>;
 
     constructor(name: string, ...args: string[]) {
-        this.child = spawn(process.execPath, [fileURLToPath(new URL(`programs/${name}.js`, import.meta.url)), ...args], { stdio: ["ignore", "pipe", "pipe"] });
+        this.child = spawn(
+            process.execPath,
+            [fileURLToPath(new URL(`programs/${name}.js`, import.meta.url)), ...args],
+            { stdio: ["ignore", "pipe", "pipe"] },
+        );
         started.add(this.child);
+        this.#closed = once(this.child, "close");
         let rest = "";
         this.child.stdout?.setEncoding("utf8").on("data", (text: string) => {
             const lines = (rest + text).split("\n");
@@ -26,11 +36,16 @@ class Program {
     }
 
     says(begin: string): Promise<string> {
-        return until(`${begin} of ${this.lines.slice(-5).join(", ")}`, () => this.lines.find((line) => line.startsWith(begin)), 20_000);
+        return until(
+            `${begin} of ${this.lines.slice(-5).join(", ")}`,
+            () => this.lines.find((line) => line.startsWith(begin)),
+            20_000,
+        );
     }
 
+    /** Waits for its end, and for all that it has written. */
     async ended(): Promise<unknown> {
-        if (this.child.exitCode === null && this.child.signalCode === null) await once(this.child, "exit");
+        await this.#closed;
         return this.child.signalCode ?? this.child.exitCode;
     }
 }
@@ -131,12 +146,32 @@ test("a worker that is frozen for longer is told so, and its handler is aborted"
     program.child.kill("SIGKILL");
 });
 
+test("services of tests leave nothing behind", { timeout: 60_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "tickwheel-left-"));
+    process.env["TMPDIR"] = folder;
+    try {
+        for (let round = 0; round < 5; round += 1) {
+            const services = await Promise.all([startService(), startService()]);
+            await Promise.all(services.map((service) => service.stop()));
+        }
+    } finally {
+        delete process.env["TMPDIR"];
+    }
+    await pause(300);
+    assert.deepEqual(readdirSync(folder), []);
+    rmdirSync(folder);
+});
+
 test("a service of a test ends with it, also when the test is killed", { timeout: 60_000 }, async () => {
+    const folder = mkdtempSync(join(tmpdir(), "tickwheel-killed-"));
+    process.env["TMPDIR"] = folder;
     const program = new Program("service");
-    const [, url = "", folder = ""] = (await program.says("service")).split(" ");
-    const running = () => execFileSync("ps", ["-eo", "args"]).toString().includes(folder);
-    assert.ok((await fetch(`${url}/livez`)).ok && running());
+    delete process.env["TMPDIR"];
+    const [, url = ""] = (await program.says("service")).split(" ");
+    assert.ok((await fetch(`${url}/livez`)).ok);
+    assert.equal(readdirSync(folder).length, 1);
     program.child.kill("SIGKILL");
-    await until("its service has ended", () => !running());
+    await until("its service has ended", () => readdirSync(folder).length === 0);
     await assert.rejects(fetch(`${url}/livez`));
+    rmdirSync(folder);
 });

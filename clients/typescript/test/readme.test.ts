@@ -35,25 +35,35 @@ async function start(name: string, command: string[]): Promise<ChildProcess> {
     const file = join(folder, `${name}.mjs`);
     writeFileSync(file, block(name));
     const [program = "", ...rest] = command;
-    const child = spawn(program, [...rest, file], { cwd: folder, env: { ...process.env, TICKWHEEL_SERVER: (await shared()).url } });
+    const child = spawn(program, [...rest, file], {
+        cwd: folder,
+        env: { ...process.env, TICKWHEEL_SERVER: (await shared()).url },
+    });
     after(() => child.kill("SIGKILL"));
     return child;
 }
 
-test("the programs of the README are as short as it says, and run as they stand there", { timeout: 60_000 }, async () => {
-    assert.deepEqual([block("producer"), block("worker")].map((text) => text.trim().split("\n").length), [3, 10]);
-    const producer = await start("producer", runtime);
-    let errors = "";
-    producer.stderr?.on("data", (text) => (errors += text));
-    assert.equal(await new Promise((resolve) => producer.on("exit", resolve)), 0, errors);
-    const worker = await start("worker", [process.execPath]);
-    let output = "";
-    worker.stdout?.on("data", (text) => (output += text));
-    worker.stderr?.on("data", (text) => (output += text));
-    await until("it greets", () => output.includes("hello Ada, attempt 1"), 20_000);
-    const tasks = await client();
-    const [task] = await tasks.list({ callback: "greet" }).toArray();
-    assert.deepEqual(await tasks.result(task?.id ?? ""), { greeted: "Ada" });
-    worker.kill("SIGTERM");
-    assert.equal(await new Promise((resolve) => worker.on("exit", resolve)), 0, output);
-});
+test(
+    "the programs of the README are as short as it says, and run as they stand there",
+    { timeout: 60_000 },
+    async () => {
+        assert.deepEqual(
+            [block("producer"), block("worker")].map((text) => text.trim().split("\n").length),
+            [3, 10],
+        );
+        const producer = await start("producer", runtime);
+        let errors = "";
+        producer.stderr?.on("data", (text) => (errors += text));
+        assert.equal(await new Promise((resolve) => producer.on("exit", resolve)), 0, errors);
+        const worker = await start("worker", [process.execPath]);
+        let output = "";
+        worker.stdout?.on("data", (text) => (output += text));
+        worker.stderr?.on("data", (text) => (output += text));
+        await until("it greets", () => output.includes("hello Ada, attempt 1"), 20_000);
+        const tasks = await client();
+        const [task] = await tasks.list({ callback: "greet" }).toArray();
+        assert.deepEqual(await tasks.result(task?.id ?? ""), { greeted: "Ada" });
+        worker.kill("SIGTERM");
+        assert.equal(await new Promise((resolve) => worker.on("exit", resolve)), 0, output);
+    },
+);

@@ -28,7 +28,11 @@ export function unique(name: string): string {
 export const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Waits until a question has an answer, for ten seconds at most. */
-export async function until<T>(what: string, ask: () => T | undefined | false | Promise<T | undefined | false>, limit = 10_000): Promise<T> {
+export async function until<T>(
+    what: string,
+    ask: () => T | undefined | false | Promise<T | undefined | false>,
+    limit = 10_000,
+): Promise<T> {
     const end = performance.now() + limit;
     for (;;) {
         const answer = await ask();

@@ -41,7 +41,11 @@ export async function producers(): Promise<void> {
 
 export function workers(): void {
     worker.task("greet", greeting, ({ payload }) => `hello ${payload.name}`);
-    worker.task("greet", { payload: greeting, result: z.number(), concurrency: 4 }, ({ payload }) => payload.name.length);
+    worker.task(
+        "greet",
+        { payload: greeting, result: z.number(), concurrency: 4 },
+        ({ payload }) => payload.name.length,
+    );
     worker.task("greet", { result: z.number() }, ({ attempt }) => (attempt > 3 ? Outcome.fail("no") : attempt));
     // @ts-expect-error: the payload has no such field
     worker.task("greet", greeting, ({ payload }) => payload.nam);

@@ -13,8 +13,15 @@ const OTHER = "whsec_c2VjcmV0IG9mIGFub3RoZXIgY2FsbGJhY2s=";
 
 function signed(body: string, secret = SECRET, at = new Date()): Record<string, string> {
     const timestamp = String(Math.floor(at.getTime() / 1000));
-    const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64")).update(`msg_1.${timestamp}.${body}`).digest("base64");
-    return { "webhook-id": "msg_1", "webhook-timestamp": timestamp, "webhook-signature": `v1,${mac}`, "tickwheel-attempt": "2" };
+    const mac = createHmac("sha256", Buffer.from(secret.slice(6), "base64"))
+        .update(`msg_1.${timestamp}.${body}`)
+        .digest("base64");
+    return {
+        "webhook-id": "msg_1",
+        "webhook-timestamp": timestamp,
+        "webhook-signature": `v1,${mac}`,
+        "tickwheel-attempt": "2",
+    };
 }
 
 async function listening(server: Server): Promise<string> {
@@ -27,8 +34,13 @@ test("a message that is signed well is read", async () => {
     const message = await verify(body, signed(body), SECRET);
     assert.deepEqual([message.id, message.attempt, message.payload], ["msg_1", 2, { user: 7 }]);
     assert.ok(Math.abs(message.timestamp.getTime() - Date.now()) < 2_000);
-    assert.deepEqual((await verify(Buffer.from(body), new Headers(signed(body)), [OTHER, SECRET])).payload, { user: 7 });
-    const both = { ...signed(body), "webhook-signature": `${signed(body, OTHER)["webhook-signature"]} ${signed(body)["webhook-signature"]}` };
+    assert.deepEqual((await verify(Buffer.from(body), new Headers(signed(body)), [OTHER, SECRET])).payload, {
+        user: 7,
+    });
+    const both = {
+        ...signed(body),
+        "webhook-signature": `${signed(body, OTHER)["webhook-signature"]} ${signed(body)["webhook-signature"]}`,
+    };
     assert.equal((await verify(body, both, SECRET)).id, "msg_1");
     assert.equal((await verify("", signed(""), SECRET)).payload, undefined);
 });
@@ -72,7 +84,8 @@ test("a shop on Express registers reminders, moves them, and takes those that th
     const address = await listening(server);
     try {
         await configure(tasks, address, SECRET);
-        const put = async (basket: string, delay: string) => fetch(`${address}/baskets/${basket}?in=${delay}`, { method: "PUT" });
+        const put = async (basket: string, delay: string) =>
+            fetch(`${address}/baskets/${basket}?in=${delay}`, { method: "PUT" });
         assert.equal((await put("b1", "1h")).status, 202);
         assert.equal((await put("b1", "100ms")).status, 202);
         assert.equal((await put("b2", "1h")).status, 202);
@@ -80,7 +93,11 @@ test("a shop on Express registers reminders, moves them, and takes those that th
         assert.deepEqual(await paid.json(), { reminder: "cancelled" });
         await until("it was reminded of", () => reminded.length > 0);
         assert.deepEqual(reminded, ["b1"]);
-        const forged = await fetch(`${address}/reminders`, { method: "POST", body: `{"basket":"b3"}`, headers: signed(`{"basket":"b3"}`, OTHER) });
+        const forged = await fetch(`${address}/reminders`, {
+            method: "POST",
+            body: `{"basket":"b3"}`,
+            headers: signed(`{"basket":"b3"}`, OTHER),
+        });
         assert.equal(forged.status, 401);
     } finally {
         server.closeAllConnections();
@@ -97,7 +114,13 @@ test("a route of Next.js takes what the service sends, each message once", async
         request.on("data", (chunk: Buffer) => chunks.push(chunk));
         request.on("end", async () => {
             const headers = new Headers(request.headers as Record<string, string>);
-            const answer = await POST(new Request("http://route.example/api/reminders", { method: "POST", headers, body: Buffer.concat(chunks) }));
+            const answer = await POST(
+                new Request("http://route.example/api/reminders", {
+                    method: "POST",
+                    headers,
+                    body: Buffer.concat(chunks),
+                }),
+            );
             answers.push(answer.status);
             response.writeHead(answer.status, Object.fromEntries(answer.headers)).end(await answer.text());
         });
@@ -110,7 +133,11 @@ test("a route of Next.js takes what the service sends, each message once", async
         await tasks.redeliver(task.id);
         await until("it was delivered again", () => answers.length === 2);
         assert.deepEqual(answers, [200, 204]);
-        const forged = new Request("http://route.example", { method: "POST", body: "{}", headers: signed("{}", OTHER) });
+        const forged = new Request("http://route.example", {
+            method: "POST",
+            body: "{}",
+            headers: signed("{}", OTHER),
+        });
         assert.equal((await POST(forged)).status, 401);
     } finally {
         server.closeAllConnections();

@@ -10,7 +10,12 @@ test("a handler gets its payload by its schema, and its value is the result", as
     const callback = unique("greet");
     await using running = await worker();
     const greeting = z.object({ name: z.string(), times: z.number().default(1) });
-    void running.task(callback, greeting, ({ payload, attempt }) => ({ text: `hello ${payload.name}`.repeat(payload.times), attempt })).run();
+    void running
+        .task(callback, greeting, ({ payload, attempt }) => ({
+            text: `hello ${payload.name}`.repeat(payload.times),
+            attempt,
+        }))
+        .run();
     const task = await tasks.register({ callback, payload: { name: "Ada" } });
     const result = await tasks.result(task.id, z.object({ text: z.string(), attempt: z.number() }));
     assert.deepEqual(result, { text: "hello Ada", attempt: 1 });
@@ -47,7 +52,8 @@ test("an error is a retry with its causes, and an outcome is what it says", asyn
     const callback = unique("outcomes");
     const snoozed: number[] = [];
     const handle = ({ payload, attempt }: { payload: unknown; attempt: number }) => {
-        if (payload === "throws" && attempt === 1) throw new Error("cannot send", { cause: new Error("socket closed") });
+        if (payload === "throws" && attempt === 1)
+            throw new Error("cannot send", { cause: new Error("socket closed") });
         if (payload === "fails") throw Outcome.fail("there is no such user");
         if (payload === "later" && attempt === 1) return Outcome.retry("busy", { delay: 300 });
         if (payload === "snoozes" && snoozed.push(Date.now()) < 3) return Outcome.snooze("100ms");
@@ -56,15 +62,25 @@ test("an error is a retry with its causes, and an outcome is what it says", asyn
     await using running = await worker();
     void running.task(callback, handle).run();
     const ended = async (payload: string) => {
-        const { id } = await tasks.register({ callback, payload, max_attempts: 2, retry: { initial: "100ms", max: "10s" } });
+        const { id } = await tasks.register({
+            callback,
+            payload,
+            max_attempts: 2,
+            retry: { initial: "100ms", max: "10s" },
+        });
         return tasks.wait(id);
     };
     const thrown = await ended("throws");
-    assert.deepEqual([thrown.state, thrown.result, thrown.attempts?.[0]?.error], ["succeeded", 2, "cannot send: socket closed"]);
+    assert.deepEqual(
+        [thrown.state, thrown.result, thrown.attempts?.[0]?.error],
+        ["succeeded", 2, "cannot send: socket closed"],
+    );
     const failed = await ended("fails");
     assert.deepEqual([failed.state, failed.attempt, failed.error], ["failed", 1, "there is no such user"]);
     const later = await ended("later");
-    assert.ok(Date.parse(later.attempts?.[1]?.claim_time ?? "") - Date.parse(later.attempts?.[0]?.end_time ?? "") >= 300);
+    assert.ok(
+        Date.parse(later.attempts?.[1]?.claim_time ?? "") - Date.parse(later.attempts?.[0]?.end_time ?? "") >= 300,
+    );
     const snoozes = await ended("snoozes");
     assert.equal(snoozes.state, "succeeded", "three runs are one counted attempt and two snoozes");
     assert.ok((snoozed[2] ?? 0) - (snoozed[0] ?? 0) >= 200);
@@ -90,7 +106,10 @@ test("large results travel in several reports", async () => {
     void running.task(callback, ({ payload }) => `${payload}`.repeat(600_000)).run();
     const made = await Promise.all(["a", "b", "c", "d"].map((payload) => tasks.register({ callback, payload })));
     const results = await Promise.all(made.map(({ id }) => tasks.result(id)));
-    assert.deepEqual(results.map((result) => String(result).length), [600_000, 600_000, 600_000, 600_000]);
+    assert.deepEqual(
+        results.map((result) => String(result).length),
+        [600_000, 600_000, 600_000, 600_000],
+    );
 });
 
 test("heartbeats go on while a handler blocks the event loop", async () => {
@@ -160,7 +179,10 @@ test("a handler that never returns ends with its time limit, and its task is tri
         .run();
     const task = await tasks.register({ callback, retry: { initial: "10ms", max: "10s" } });
     const ended = await tasks.wait(task.id);
-    assert.deepEqual([ended.result, ended.attempt, ended.attempts?.[0]?.error, codes], ["done", 2, "timed_out", ["timed_out"]]);
+    assert.deepEqual(
+        [ended.result, ended.attempt, ended.attempts?.[0]?.error, codes],
+        ["done", 2, "timed_out", ["timed_out"]],
+    );
 });
 
 test("the time limit of a task wins over that of the worker", async () => {
@@ -209,10 +231,18 @@ test("a worker that stops ends what runs, and gives back what does not end witho
         })
         .task(slow, ({ signal }) => {
             began += 1;
-            return new Promise((_, reject) => signal.addEventListener("abort", () => (codes.push((signal.reason as TickwheelError).code), reject(signal.reason))));
+            return new Promise((_, reject) =>
+                signal.addEventListener(
+                    "abort",
+                    () => (codes.push((signal.reason as TickwheelError).code), reject(signal.reason)),
+                ),
+            );
         })
         .run();
-    const [ends, stays] = await Promise.all([tasks.register({ callback: quick }), tasks.register({ callback: slow, max_attempts: 1 })]);
+    const [ends, stays] = await Promise.all([
+        tasks.register({ callback: quick }),
+        tasks.register({ callback: slow, max_attempts: 1 }),
+    ]);
     await until("both run", () => began === 2);
     await running.stop();
     assert.equal((await tasks.get(ends.id)).result, "done");
@@ -260,7 +290,10 @@ test("a follow-up gets the result of the task before", async () => {
         .task(first, () => ({ rows: 7 }))
         .task(second, ({ previous, payload }) => ({ previous: previous?.result, payload }))
         .run();
-    const task = await tasks.register({ callback: first, then: [{ task: { callback: second, payload: 1, labels: { of: "chain" } }, with_result: true }] });
+    const task = await tasks.register({
+        callback: first,
+        then: [{ task: { callback: second, payload: 1, labels: { of: "chain" } }, with_result: true }],
+    });
     await tasks.wait(task.id);
     const [follower] = await until("it follows", async () => {
         const found = await tasks.list({ callback: second }).toArray();
@@ -275,9 +308,14 @@ test("tasks of an ordering key run in the order of their registration", async ()
     await using running = await worker();
     const seen: unknown[] = [];
     void running.task(callback, ({ payload }) => void seen.push(payload)).run();
-    const made = await Promise.all(Array.from({ length: 40 }, (_, payload) => tasks.register({ callback, payload, ordering_key: "one" })));
+    const made = await Promise.all(
+        Array.from({ length: 40 }, (_, payload) => tasks.register({ callback, payload, ordering_key: "one" })),
+    );
     await Promise.all(made.map(({ id }) => tasks.wait(id)));
-    assert.deepEqual(seen, Array.from({ length: 40 }, (_, place) => place));
+    assert.deepEqual(
+        seen,
+        Array.from({ length: 40 }, (_, place) => place),
+    );
 });
 
 test("a worker that is put together wrongly says so before it runs", async () => {
@@ -286,6 +324,7 @@ test("a worker that is put together wrongly says so before it runs", async () =>
     running.task("a", () => {});
     assert.throws(() => running.task("a", () => {}), /has a handler already/);
     assert.throws(() => running.task("b", { concurrency: 0 }, () => {}), /concurrency of 0/);
+    assert.throws(() => running.task("b", { concurrency: 10_001 }, () => {}), /concurrency of 10001/);
     assert.throws(() => running.task("c", { attemptTimeout: "soon" }, () => {}), /attemptTimeout is not a duration/);
     assert.throws(() => new Worker("ftp://a"), InvalidArgumentError);
 });

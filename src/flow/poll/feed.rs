@@ -138,8 +138,9 @@ impl Feed {
     fn received(&self, deliveries: Vec<Delivery>, consumer: &mut dyn Consumer) {
         let mut items = Vec::with_capacity(deliveries.len());
         for delivery in deliveries {
+            let read = TaskMessage::read(&delivery);
             let origin = (delivery.topic, delivery.partition, delivery.offset);
-            match TaskMessage::decode(delivery.value) {
+            match read {
                 Ok(message) if message.spec.queue() == Some(&self.callback) => {
                     items.push(item(origin, message));
                 }

@@ -4,7 +4,7 @@
 //! of another directory, by a copy that was changed. With another length of ticks or number of slots no row lies where it
 //! is looked for: nothing fires and nothing is overdue. So the database holds its shape itself, under the check sums of its
 //! journal and its tables, and a backup carries it as one of the rows. A database of an earlier version gets the row when it
-//! is opened first.
+//! is opened first, where the hands of its clocks are in order by that shape: with ticks of another length they are not.
 
 use fjall::Slice;
 
@@ -15,6 +15,7 @@ use super::{
     },
     faults::fault,
     key,
+    reading::clock,
     writing::group::Group,
 };
 use crate::{model::wheel::Shape, store::Error};
@@ -24,8 +25,29 @@ use crate::{model::wheel::Shape, store::Error};
 /// # Errors
 /// [`Error::Corrupt`], with both shapes; the disk's.
 pub(super) fn check(open: &Open, shape: &Shape, teller: &str) -> Result<(), Error> {
-    let kept = kept(open)?;
-    kept.map_or(Ok(()), |kept| compare(&kept, shape, teller))
+    if let Some(kept) = kept(open)? {
+        return compare(&kept, shape, teller);
+    }
+    for wheel in shape.all_wheels() {
+        let clock = clock::read_if_any(open, wheel)?;
+        if clock.is_some_and(|clock| !clock.is_sound(shape)) {
+            let tick_ms = shape.tick().duration().as_millis();
+            return Err(refused(&format!(
+                "{teller} says tick_ms={tick_ms}, but the clock of wheel {} was written with ticks of another length",
+                wheel.get()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn refused(reason: &str) -> Error {
+    Error::Corrupt {
+        operation: "open the store",
+        reason: format!(
+            "{reason}: it was changed; take it from a copy, and configure what the rows were written with"
+        ),
+    }
 }
 
 /// Compares the row of the shape with the shape that `teller` says.
@@ -38,15 +60,11 @@ pub(super) fn compare(kept: &[u8], shape: &Shape, teller: &str) -> Result<(), Er
         return Ok(());
     }
     let in_words = |lines: &str| lines.trim_end().replace('\n', ", ");
-    Err(Error::Corrupt {
-        operation: "open the store",
-        reason: format!(
-            "{teller} says {}, but the rows were written with {}: it was changed; take it from a copy, and configure what the \
-             rows were written with",
-            in_words(&lines),
-            in_words(&String::from_utf8_lossy(kept))
-        ),
-    })
+    Err(refused(&format!(
+        "{teller} says {}, but the rows were written with {}",
+        in_words(&lines),
+        in_words(&String::from_utf8_lossy(kept))
+    )))
 }
 
 /// Adds the row to a database that has none.
@@ -144,17 +162,36 @@ mod tests {
         drop(opened(directory.path(), ours).unwrap());
     }
 
+    /// Removes the row, as a database of an earlier version has none.
+    fn age(directory: &Path, ours: Shape) {
+        let store = opened(directory, ours).unwrap();
+        let open = store.shared.open().unwrap();
+        open.space(Space::Clock).remove(key::shape()).unwrap();
+    }
+
     #[test]
     fn a_database_without_the_row_gets_it_when_it_is_opened() {
         let directory = TempDir::new().unwrap();
-        let (ours, other) = (shape(4, 1000, 64), shape(4, 2000, 64));
-        let store = opened(directory.path(), ours).unwrap();
-        let open = store.shared.open().unwrap();
-        open.space(Space::Clock).remove(key::shape()).unwrap();
-        drop((open, store));
+        let (ours, other) = (shape(4, 1000, 64), shape(4, 1000, 128));
+        age(directory.path(), ours);
         drop(opened(directory.path(), ours).unwrap());
         describe(directory.path(), &other);
         opened(directory.path(), other).unwrap_err();
+    }
+
+    #[test]
+    fn the_clocks_of_a_database_without_the_row_tell_the_length_of_its_ticks() {
+        let directory = TempDir::new().unwrap();
+        let ours = shape(4, 1000, 64);
+        age(directory.path(), ours);
+        for tick_ms in [500, 999, 1001, 2000] {
+            let other = shape(4, tick_ms, 64);
+            describe(directory.path(), &other);
+            let refusal = opened(directory.path(), other).unwrap_err().to_string();
+            assert!(refusal.contains("ticks of another length"), "{refusal}");
+        }
+        describe(directory.path(), &ours);
+        drop(opened(directory.path(), ours).unwrap());
     }
 
     #[test]

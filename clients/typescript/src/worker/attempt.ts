@@ -134,7 +134,8 @@ export class Attempt {
             progress: (note) => {
                 const json = toJson(note);
                 const size = new TextEncoder().encode(json).byteLength;
-                if (size > PROGRESS_BYTES) throw new RangeError(`a progress note of ${size} bytes exceeds ${PROGRESS_BYTES}`);
+                if (size > PROGRESS_BYTES)
+                    throw new RangeError(`a progress note of ${size} bytes exceeds ${PROGRESS_BYTES}`);
                 this.#progress(this.key, json);
             },
         };

@@ -14,7 +14,16 @@ export function sender({ servers, headers, worker }: HeartData, using: typeof fe
     const transport = new Transport({ servers, headers, serverTimeout: Number.POSITIVE_INFINITY, fetch: using });
     return async (tasks, timeout) => {
         const body = JSON.stringify({ worker, tasks });
-        return readJson(await transport.send({ method: "POST", path: "/v1/worker/heartbeat", body, repeatable: true, once: true, timeout }));
+        return readJson(
+            await transport.send({
+                method: "POST",
+                path: "/v1/worker/heartbeat",
+                body,
+                repeatable: true,
+                once: true,
+                timeout,
+            }),
+        );
     };
 }
 
@@ -56,7 +65,9 @@ export class Heart {
     /** Without its thread, as in a bundle that leaves out the file of it, the heart goes on in this one. */
     #exited(): void {
         if (this.#stopped) return;
-        this.#logger.error(`tickwheel: the thread of the heartbeats has ended, which now share the thread of the handlers: ${this.#failure}`);
+        this.#logger.error(
+            `tickwheel: the thread of the heartbeats has ended, which now share the thread of the handlers: ${this.#failure}`,
+        );
         this.#thread = undefined;
         void this.start(fetch);
         this.#do({ added: [...this.#kept.values()] });

@@ -64,7 +64,8 @@ export class Lane {
             } catch (error) {
                 if (stopping.aborted) return;
                 const wait = backoff.next((error as { retryAfter?: number }).retryAfter);
-                if (backoff.failures === 1) logger.warn(`tickwheel: cannot poll for ${this.#handling.callback}, trying again: ${error}`);
+                if (backoff.failures === 1)
+                    logger.warn(`tickwheel: cannot poll for ${this.#handling.callback}, trying again: ${error}`);
                 await sleep(wait, stopping).catch(() => {});
             }
         }
@@ -83,9 +84,26 @@ export class Lane {
         const leave = () => (timer = setTimeout(() => late.abort(new Error("the poll did not end")), LEAVE_LIMIT));
         stopping.addEventListener("abort", leave, { once: true });
         try {
-            const request = { worker: name, callbacks: [this.#handling.callback], max_tasks, wait: `${POLL_WAIT}ms`, ...(version && { version }) };
-            const call = { method: "POST", path: "/v1/worker/poll", body: JSON.stringify(request), repeatable: false, once: true };
-            const reply = await transport.send({ ...call, wait: POLL_WAIT, timeout: POLL_WAIT + POLL_SLACK, signal: late.signal });
+            const request = {
+                worker: name,
+                callbacks: [this.#handling.callback],
+                max_tasks,
+                wait: `${POLL_WAIT}ms`,
+                ...(version && { version }),
+            };
+            const call = {
+                method: "POST",
+                path: "/v1/worker/poll",
+                body: JSON.stringify(request),
+                repeatable: false,
+                once: true,
+            };
+            const reply = await transport.send({
+                ...call,
+                wait: POLL_WAIT,
+                timeout: POLL_WAIT + POLL_SLACK,
+                signal: late.signal,
+            });
             return readJson(reply);
         } finally {
             clearTimeout(timer);
@@ -96,7 +114,10 @@ export class Lane {
     #begin({ tasks, waited }: Schemas["PollAnswer"], sent: number, free: number): void {
         const leaseStart = sent + (milliseconds(waited ?? 0) ?? 0);
         const { heart, stopping } = this.#tools;
-        const claimed = tasks.map((task) => ({ task, timeout: milliseconds(task.heartbeat_timeout ?? "") ?? HEARTBEAT_TIMEOUT }));
+        const claimed = tasks.map((task) => ({
+            task,
+            timeout: milliseconds(task.heartbeat_timeout ?? "") ?? HEARTBEAT_TIMEOUT,
+        }));
         // The answer may have taken so long that another worker runs a task by now.
         const live = claimed.filter(({ timeout }) => steady() < leaseEnd(leaseStart, timeout));
         heart.add(live.map(({ task: { id, attempt }, timeout }) => ({ id, attempt, timeout, sent: leaseStart })));
@@ -119,9 +140,13 @@ export class Lane {
         attempts.set(attempt.key, attempt);
         try {
             const outcome = begins ? await attempt.run(this.#limit(task, leaseStart)) : Outcome.snooze(0);
-            if (outcome === undefined) return logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost and its handler aborted`);
+            if (outcome === undefined)
+                return logger.warn(
+                    `tickwheel: task ${task.id}: attempt ${task.attempt} was lost and its handler aborted`,
+                );
             const counts = await settler.settle(attempt, outcome);
-            if (!counts) logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost before its report arrived`);
+            if (!counts)
+                logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost before its report arrived`);
         } finally {
             heart.remove(attempt.key);
             attempts.delete(attempt.key);
@@ -131,6 +156,8 @@ export class Lane {
     /** How long an attempt may take from now on: by the rule of its task, else by that of the worker. */
     #limit({ attempt_timeout }: ClaimedTask, leaseStart: number): number {
         const ofTask = attempt_timeout ? milliseconds(attempt_timeout) : undefined;
-        return ofTask === undefined ? this.#handling.attemptTimeout : Math.max(0, leaseEnd(leaseStart, ofTask) - steady());
+        return ofTask === undefined
+            ? this.#handling.attemptTimeout
+            : Math.max(0, leaseEnd(leaseStart, ofTask) - steady());
     }
 }

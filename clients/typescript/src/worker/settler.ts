@@ -32,7 +32,14 @@ export class Settler {
         this.#reports = new Coalescer((items, how) =>
             understood(how.timeout, how.signal, async (timeout) => {
                 const body = `{"worker":${JSON.stringify(worker)},"tasks":[${items.join(",")}]}`;
-                const reply = await transport.send({ method: "POST", path: "/v1/worker/settle", body, repeatable: true, timeout, signal: how.signal });
+                const reply = await transport.send({
+                    method: "POST",
+                    path: "/v1/worker/settle",
+                    body,
+                    repeatable: true,
+                    timeout,
+                    signal: how.signal,
+                });
                 return results<Schemas["SettleResult"]>(reply, items.length).map((result) =>
                     result.status === "error" && result.error ? { error: ofProblem(result.error) } : { value: result },
                 );
@@ -46,7 +53,10 @@ export class Settler {
      */
     async settle(attempt: Attempt, outcome: Outcome): Promise<boolean> {
         const { id, attempt: number } = attempt.task;
-        const { status } = await this.#reports.add(outcome.report(id, number), { timeout: LONGEST, signal: attempt.useless });
+        const { status } = await this.#reports.add(outcome.report(id, number), {
+            timeout: LONGEST,
+            signal: attempt.useless,
+        });
         return status !== "lost";
     }
 }
