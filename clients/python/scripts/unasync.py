@@ -16,6 +16,8 @@ WORDS = [
     ("async with", "with"),
     ("async for", "for"),
     ("await ", ""),
+    ("Awaitable[list[R | TickwheelError]]", "list[R | TickwheelError]"),
+    ("Awaitable, ", ""),
     ("AsyncClient", "Client"),
     ("AsyncTransport", "Transport"),
     ("AsyncCoalescer", "Coalescer"),
@@ -32,9 +34,15 @@ WORDS = [
     ("__aiter__", "__iter__"),
     ("_aio", "_sync"),
 ]
-PATTERN = re.compile(
-    "|".join(rf"(?<![A-Za-z])(?:{re.escape(word)})(?![A-Za-z])" if word[-1] != " " else rf"\b{word}" for word, _ in WORDS)
-)
+
+
+def pattern(word: str) -> str:
+    """Finds a word as a whole; one that ends with a space takes what is behind it as it is."""
+    behind = "" if word.endswith(" ") else "(?![A-Za-z])"
+    return f"(?<![A-Za-z]){re.escape(word)}{behind}"
+
+
+PATTERN = re.compile("|".join(pattern(word) for word, _ in WORDS))
 HEAD = "# Written by scripts/unasync.py from _aio/{}: change that file, then run `make clients`.\n"
 
 

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlsplit
 
-Answer = tuple[int, dict[str, str], bytes]
+Answer = tuple[int, dict[str, str], "bytes | Iterator[bytes]"]
 Respond = Callable[..., "Answer | None"]
 
 
@@ -62,10 +62,11 @@ def server(respond: Respond, with_headers: bool = False) -> Iterator[str]:
             self.send_response(status)
             for name, value in headers.items():
                 self.send_header(name, value)
-            if "content-length" not in headers:
+            if "content-length" not in headers and isinstance(content, bytes):
                 self.send_header("content-length", str(len(content)))
             self.end_headers()
-            self.wfile.write(content)
+            for piece in (content,) if isinstance(content, bytes) else content:
+                self.wfile.write(piece)
 
         do_GET = do_POST = do_PUT = do_DELETE = handle_any  # noqa: N815
 

@@ -8,6 +8,7 @@ import itertools
 import json
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -97,6 +98,32 @@ def test_a_server_that_never_answers() -> None:
         get_with(lambda *_: time.sleep(3))
     assert over.value.sent
     assert isinstance(over.value, TimeoutError)
+
+
+def test_a_server_that_answers_in_drops() -> None:
+    def drops() -> Iterator[bytes]:
+        for _ in range(30):
+            time.sleep(0.1)
+            yield b" "
+
+    began = time.monotonic()
+    with pytest.raises(errors.DeadlineExceeded):
+        get_with(lambda *_: (200, {"content-length": "1000"}, drops()))
+    assert time.monotonic() - began < 3.5
+
+
+def test_a_batch_that_fails_leaves_the_results_of_the_others() -> None:
+    def respond(method: str, path: str, body: bytes) -> Answer:
+        if path == "/v1/ids":
+            return json_answer(200, {"time": NOW, "wheels": 16})
+        tasks = json.loads(body)["tasks"]
+        if len(tasks) < 256:
+            return problem(400, "invalid_request", False)
+        return json_answer(200, {"results": [{"outcome": "created", "task": task_answer(task)} for task in tasks]})
+
+    with server(respond) as url, Client(url) as client:
+        results = client.register_many([{"callback": "c"}] * 300)
+    assert [type(one).__name__ for one in results] == ["TaskResponse"] * 256 + ["Refused"] * 44
 
 
 def test_429_and_503_are_repeated_when_the_service_says() -> None:

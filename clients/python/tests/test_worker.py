@@ -184,6 +184,21 @@ def test_a_handler_that_never_returns_does_not_keep_the_worker(client: Client, s
     stuck.set()
 
 
+def test_a_handler_that_cannot_be_interrupted_loses_its_lease(client: Client, worker: Worker, callback: str) -> None:
+    stuck = threading.Event()
+
+    @worker.task(callback, attempt_timeout=1)
+    def run(_: object, job: Job) -> int:
+        if job.attempt == 1:
+            stuck.wait(30)  # in C: an exception from outside comes behind it
+        return job.attempt
+
+    with worker:
+        task = client.register(callback, heartbeat_timeout="3s")
+        assert client.wait(task.id, 15).result == 2
+        stuck.set()
+
+
 def test_a_lost_lease_cancels_the_handler(client: Client, worker: Worker, callback: str) -> None:
     began = threading.Event()
     raised: list[BaseException] = []

@@ -9,8 +9,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-import httpx2
-
 from . import _decode, _encode
 from .errors import NoAnswer, ProblemError, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
 from .models import Problem
@@ -21,6 +19,20 @@ _QUOTED_MAX = 200
 _PLACE = re.compile(r"{(\w+)}")
 # What a proxy answers whose server is away.
 _PROXY = (502, 503, 504)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer as it came."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the call has done what it was to do."""
+        return 200 <= self.status < 300
 
 
 @dataclass(frozen=True)
@@ -57,43 +69,50 @@ class Call(Generic[T]):
             request["headers"]["content-type"] = "application/json"
         return request
 
-    def read(self, server: str, response: httpx2.Response) -> T:
+    def check(self, server: str, answer: Answer) -> None:
+        """Checks that the body of an answer is what was asked for.
+
+        Raises:
+            TickwheelError: it is that of a failure.
+        """
+        if not answer.is_success and answer.status not in self.accepts:
+            raise failure(server, answer)
+
+    def read(self, server: str, answer: Answer) -> T:
         """Reads an answer.
 
         Raises:
             TickwheelError: it is no success, or cannot be read.
         """
-        if not response.is_success and response.status_code not in self.accepts:
-            raise failure(server, response)
+        self.check(server, answer)
         if self.answer is None:
             return None  # type: ignore[return-value]
         if self.answer is str:
-            return response.text  # type: ignore[return-value]
+            return answer.body.decode(errors="replace")  # type: ignore[return-value]
         try:
-            answer: T = _decode.answer(self.answer, json.loads(response.content))
+            value: T = _decode.answer(self.answer, json.loads(answer.body))
         except ValueError as error:
-            raise UnexpectedAnswer(server, f"{error} in {_quoted(response.content)}") from None
-        return answer
+            raise UnexpectedAnswer(server, f"{error} in {_quoted(answer.body)}") from None
+        return value
 
     def with_page(self, token: str) -> Call[T]:
         """The same call for another page of its list."""
         return replace(self, query={**self.query, "page_token": token})
 
 
-def failure(server: str, response: httpx2.Response) -> TickwheelError:
+def failure(server: str, answer: Answer) -> TickwheelError:
     """The error for an answer that is no success."""
-    status, body = response.status_code, response.content
     try:
-        problem = _decode.answer(Problem, json.loads(body))
+        problem = _decode.answer(Problem, json.loads(answer.body))
     except ValueError:
-        reason = f"{status} {response.reason_phrase}: {_quoted(body)}"
-        if status in _PROXY:
+        reason = f"status {answer.status}: {_quoted(answer.body)}"
+        if answer.status in _PROXY:
             return NoAnswer(server, reason, sent=True)
         return UnexpectedAnswer(server, reason)
-    return of_problem(problem, status, retry_after(response.headers))
+    return of_problem(problem, answer.status, retry_after(answer.headers))
 
 
-def retry_after(headers: httpx2.Headers) -> float | None:
+def retry_after(headers: Mapping[str, str]) -> float | None:
     """The seconds of `Retry-After`; a date is not what this service sends."""
     try:
         return max(0.0, float(headers["retry-after"]))

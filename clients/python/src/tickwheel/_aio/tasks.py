@@ -10,7 +10,7 @@ from .. import _encode, _forks
 from .._call import Call
 from .._compat import Unpack
 from .._values import Duration, Instant, duration_text, instant_text, seconds
-from ..errors import InvalidArgument, ProblemError
+from ..errors import InvalidArgument, TickwheelError
 from ..models import (
     CancelResponse,
     CancelTreeResponse,
@@ -82,8 +82,11 @@ class Tasks(Group):
 
     async def register_many(
         self, tasks: Iterable[TaskRequest], *, timeout: Duration | None = None
-    ) -> Sequence[TaskResponse | ProblemError]:
-        """Registers tasks in their order. One that is wrong fails only itself: its result is the error."""
+    ) -> Sequence[TaskResponse | TickwheelError]:
+        """Registers tasks in their order. One that is wrong fails only itself: its result is the error.
+
+        They are sent 256 at a time. When a request fails, the results of its tasks are that error, and the others go on.
+        """
         return await self._registering.register_all(tasks, self._limit(timeout))
 
     async def get(self, id: str) -> TaskResponse:
@@ -165,8 +168,8 @@ class Tasks(Group):
 
     async def cancel_many(
         self, ids: Sequence[str], *, timeout: Duration | None = None
-    ) -> Sequence[CancelTreeResponse | ProblemError]:
-        """Cancels tasks; each has its own result."""
+    ) -> Sequence[CancelTreeResponse | TickwheelError]:
+        """Cancels tasks; each has its own result, a task or an error."""
         return await self._registering.cancel_all(ids, self._limit(timeout))
 
     async def cancel_key(self, callback: str, key: str) -> CancelResponse:

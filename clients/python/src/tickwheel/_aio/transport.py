@@ -10,7 +10,7 @@ import httpx2
 
 from .. import _tracing
 from .._backoff import Backoff
-from .._call import Call, asks_another_server, failure, may_be_repeated
+from .._call import Answer, Call, asks_another_server, failure, may_be_repeated
 from .._options import Options
 from .._waits import sleep_async
 from ..errors import DeadlineExceeded, NoAnswer, ProblemError, TickwheelError, UnexpectedAnswer
@@ -59,8 +59,8 @@ class AsyncTransport:
         last: TickwheelError | None = None
         while True:
             try:
-                server, response = await self._round(call, end)
-                return call.read(server, response), response.headers.get("etag")
+                server, answer = await self._round(call, end)
+                return call.read(server, answer), answer.headers.get("etag")
             except TickwheelError as error:
                 if isinstance(error, DeadlineExceeded) and not error.sent and last is not None:
                     raise last from None  # it says more than that the time is over
@@ -70,7 +70,7 @@ class AsyncTransport:
                 last = error
                 await sleep_async(wait)
 
-    async def _round(self, call: Call[T], end: float) -> tuple[str, httpx2.Response]:
+    async def _round(self, call: Call[T], end: float) -> tuple[str, Answer]:
         """Tries each server once. Returns the first answer; raises the last failure."""
         servers = self.options.servers
         first, count = self._preferred, len(self.options.servers)
@@ -79,23 +79,29 @@ class AsyncTransport:
             left = end - time.monotonic()
             share = left if step == count - 1 else max((left - call.wait) / (count - step) + call.wait, _SHARE_MIN)
             try:
-                response = await self._once(call, servers[place], min(share, left))
-                if not response.is_success and response.status_code not in call.accepts:
-                    raise failure(servers[place], response)
+                answer = await self._once(call, servers[place], min(share, left))
+                call.check(servers[place], answer)
             except TickwheelError as error:
                 if step == count - 1 or not asks_another_server(call, error) or time.monotonic() >= end:
                     raise
                 continue
             self._preferred = place
-            return servers[place], response
+            return servers[place], answer
         raise AssertionError("there is at least one server")
 
-    async def _once(self, call: Call[T], server: str, limit: float) -> httpx2.Response:
+    async def _once(self, call: Call[T], server: str, limit: float) -> Answer:
         if limit <= 0:
             raise DeadlineExceeded(server, "the time was over before it was asked", sent=False)
         request = call.within(server, {**self.options.headers, **_tracing.headers()})
+        end = time.monotonic() + limit
         try:
-            return await self._http.request(timeout=self.options.http_timeout(limit), **request)
+            async with self._http.stream(timeout=self.options.http_timeout(limit), **request) as response:
+                pieces = []
+                async for piece in response.aiter_bytes():
+                    pieces.append(piece)
+                    if time.monotonic() >= end:  # each piece came in time, and all together did not
+                        raise DeadlineExceeded(server, f"the answer took more than {limit:.3g} s", sent=True)
+                return Answer(response.status_code, response.headers, b"".join(pieces))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise NoAnswer(server, _reason(error), sent=False) from error
         except httpx2.TimeoutException as error:
@@ -113,8 +119,7 @@ class AsyncTransport:
             timeout = self.options.http_timeout(self.options.timeout)
             async with self._http.stream(timeout=timeout, **request) as response:
                 if not response.is_success:
-                    await response.aread()
-                    raise failure(server, response)
+                    raise failure(server, Answer(response.status_code, response.headers, await response.aread()))
                 async for piece in response.aiter_bytes():
                     yield piece
         except httpx2.HTTPError as error:

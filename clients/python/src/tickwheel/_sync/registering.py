@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from .. import _encode
@@ -13,7 +13,7 @@ from .._batch import BYTES_MAX, ITEMS_MAX, joined
 from .._call import Call
 from .._ids import IdMaker
 from .._waits import acquire_sync, lock_sync, sleep_sync
-from ..errors import DeadlineExceeded, ProblemError, Refused, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
+from ..errors import DeadlineExceeded, Refused, TickwheelError, Unavailable, UnexpectedAnswer, of_problem
 from ..models import BatchCancelResponse, BatchCreateResponse, CancelTreeResponse, IdsResponse, TaskResponse
 from ..requests import TaskRequest
 from .coalesce import Coalescer
@@ -43,33 +43,33 @@ class Registering:
             return self._transport.send(_create(item, is_fixed), end - time.monotonic())
         return _until(self._registrations, item, end)
 
-    def register_all(self, tasks: Iterable[TaskRequest], limit: float) -> Sequence[TaskResponse | ProblemError]:
-        """Registers tasks in their order. Each has its own result; `limit` holds for each request of up to 256."""
+    def register_all(self, tasks: Iterable[TaskRequest], limit: float) -> Sequence[TaskResponse | TickwheelError]:
+        """Registers tasks in their order, up to 256 a request, and `limit` seconds for each. Each has its own result."""
         requests = [_encode.request(task) for task in tasks]
         is_fixed = self._fix(requests, time.monotonic() + limit)
-        results: list[TaskResponse | ProblemError] = []
+        results: list[TaskResponse | TickwheelError] = []
         batch: list[bytes] = []
         size = 0
         for item in [_encode.dumps(request).encode() for request in requests]:
             if batch and (len(batch) == ITEMS_MAX or size + len(item) > BYTES_MAX):
-                results += self._create_batch(batch, limit, is_fixed)
+                results += _or_error(self._create_batch, batch, limit, is_fixed)
                 batch, size = [], 0
             batch.append(item)
             size += len(item) + 1
         if batch:
-            results += self._create_batch(batch, limit, is_fixed)
+            results += _or_error(self._create_batch, batch, limit, is_fixed)
         return results
 
     def cancel(self, id: str, limit: float) -> CancelTreeResponse:
         """Cancels a task, not its tree."""
         return _until(self._cancels, _encode.dumps(id).encode(), time.monotonic() + limit)
 
-    def cancel_all(self, ids: Sequence[str], limit: float) -> Sequence[CancelTreeResponse | ProblemError]:
+    def cancel_all(self, ids: Sequence[str], limit: float) -> Sequence[CancelTreeResponse | TickwheelError]:
         """Cancels tasks; each has its own result."""
-        results: list[CancelTreeResponse | ProblemError] = []
+        results: list[CancelTreeResponse | TickwheelError] = []
         for first in range(0, len(ids), ITEMS_MAX):
             items = [_encode.dumps(id).encode() for id in ids[first : first + ITEMS_MAX]]
-            results += self._cancel_batch(items, limit)
+            results += _or_error(self._cancel_batch, items, limit)
         return results
 
     def _fix(self, tasks: list[dict[str, Any]], end: float) -> bool:
@@ -124,12 +124,9 @@ class Registering:
         return results
 
     def _send_cancels(self, items: list[bytes], limit: float) -> list[CancelTreeResponse | Exception]:
-        try:
-            return [*self._cancel_batch(items, limit)]
-        except TickwheelError as error:
-            return [error] * len(items)
+        return [*_or_error(self._cancel_batch, items, limit)]
 
-    def _create_batch(self, items: list[bytes], limit: float, repeatable: bool) -> list[TaskResponse | ProblemError]:
+    def _create_batch(self, items: list[bytes], limit: float, repeatable: bool) -> list[TaskResponse | TickwheelError]:
         call: Call[BatchCreateResponse] = Call(
             "batchCreateTasks",
             "POST",
@@ -142,7 +139,7 @@ class Registering:
         results = _one_each(answer.results, len(items))
         return [one.task or of_problem(one.error, one.error.status) for one in results]
 
-    def _cancel_batch(self, items: list[bytes], limit: float) -> list[CancelTreeResponse | ProblemError]:
+    def _cancel_batch(self, items: list[bytes], limit: float) -> list[CancelTreeResponse | TickwheelError]:
         call: Call[BatchCancelResponse] = Call(
             "batchCancelTasks",
             "POST",
@@ -152,13 +149,24 @@ class Registering:
             repeatable=True,
         )
         answer = self._transport.send(call, limit)
-        results: list[CancelTreeResponse | ProblemError] = []
+        results: list[CancelTreeResponse | TickwheelError] = []
         for one in _one_each(answer.results, len(items)):
             if one.error:
                 results.append(of_problem(one.error, one.error.status))
             else:
                 results.append(CancelTreeResponse(outcome=one.outcome, reason=one.reason, task=one.task))
         return results
+
+
+def _or_error(
+    send: Callable[..., list[R | TickwheelError]], items: list[bytes], limit: float, *more: bool
+) -> Sequence[R | TickwheelError]:
+    """The results of a batch, or its error for each: what earlier batches have done must not be lost with it."""
+    try:
+        results = send(items, limit, *more)
+    except TickwheelError as error:
+        return [error] * len(items)
+    return results
 
 
 def _until(coalescer: Coalescer[R], item: bytes, end: float) -> R:

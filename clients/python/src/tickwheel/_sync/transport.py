@@ -11,7 +11,7 @@ import httpx2
 
 from .. import _tracing
 from .._backoff import Backoff
-from .._call import Call, asks_another_server, failure, may_be_repeated
+from .._call import Answer, Call, asks_another_server, failure, may_be_repeated
 from .._options import Options
 from .._waits import sleep_sync
 from ..errors import DeadlineExceeded, NoAnswer, ProblemError, TickwheelError, UnexpectedAnswer
@@ -60,8 +60,8 @@ class Transport:
         last: TickwheelError | None = None
         while True:
             try:
-                server, response = self._round(call, end)
-                return call.read(server, response), response.headers.get("etag")
+                server, answer = self._round(call, end)
+                return call.read(server, answer), answer.headers.get("etag")
             except TickwheelError as error:
                 if isinstance(error, DeadlineExceeded) and not error.sent and last is not None:
                     raise last from None  # it says more than that the time is over
@@ -71,7 +71,7 @@ class Transport:
                 last = error
                 sleep_sync(wait)
 
-    def _round(self, call: Call[T], end: float) -> tuple[str, httpx2.Response]:
+    def _round(self, call: Call[T], end: float) -> tuple[str, Answer]:
         """Tries each server once. Returns the first answer; raises the last failure."""
         servers = self.options.servers
         first, count = self._preferred, len(self.options.servers)
@@ -80,23 +80,29 @@ class Transport:
             left = end - time.monotonic()
             share = left if step == count - 1 else max((left - call.wait) / (count - step) + call.wait, _SHARE_MIN)
             try:
-                response = self._once(call, servers[place], min(share, left))
-                if not response.is_success and response.status_code not in call.accepts:
-                    raise failure(servers[place], response)
+                answer = self._once(call, servers[place], min(share, left))
+                call.check(servers[place], answer)
             except TickwheelError as error:
                 if step == count - 1 or not asks_another_server(call, error) or time.monotonic() >= end:
                     raise
                 continue
             self._preferred = place
-            return servers[place], response
+            return servers[place], answer
         raise AssertionError("there is at least one server")
 
-    def _once(self, call: Call[T], server: str, limit: float) -> httpx2.Response:
+    def _once(self, call: Call[T], server: str, limit: float) -> Answer:
         if limit <= 0:
             raise DeadlineExceeded(server, "the time was over before it was asked", sent=False)
         request = call.within(server, {**self.options.headers, **_tracing.headers()})
+        end = time.monotonic() + limit
         try:
-            return self._http.request(timeout=self.options.http_timeout(limit), **request)
+            with self._http.stream(timeout=self.options.http_timeout(limit), **request) as response:
+                pieces = []
+                for piece in response.iter_bytes():
+                    pieces.append(piece)
+                    if time.monotonic() >= end:  # each piece came in time, and all together did not
+                        raise DeadlineExceeded(server, f"the answer took more than {limit:.3g} s", sent=True)
+                return Answer(response.status_code, response.headers, b"".join(pieces))
         except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout) as error:
             raise NoAnswer(server, _reason(error), sent=False) from error
         except httpx2.TimeoutException as error:
@@ -114,8 +120,7 @@ class Transport:
             timeout = self.options.http_timeout(self.options.timeout)
             with self._http.stream(timeout=timeout, **request) as response:
                 if not response.is_success:
-                    response.read()
-                    raise failure(server, response)
+                    raise failure(server, Answer(response.status_code, response.headers, response.read()))
                 for piece in response.iter_bytes():
                     yield piece
         except httpx2.HTTPError as error:

@@ -32,6 +32,8 @@ class Attempt:
         self.cancelled = threading.Event()
         """Set when somebody asks to cancel the task."""
         self.next_beat = 0.0
+        self.abandoned_at: float | None = None
+        """When a handler that took too long and does not stop is left without heartbeats."""
         self._lock = threading.Lock()
         self._interrupted: type[Interrupted] | None = None
         self._interrupt: Interrupt | None = None
@@ -40,6 +42,12 @@ class Attempt:
     def key(self) -> tuple[str, int]:
         """What names it."""
         return self.task.id, self.task.attempt
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its handler has begun and not ended."""
+        with self._lock:
+            return self._interrupt is not None
 
     def extend(self, sent: float, answered: float) -> None:
         """Moves the deadline after a heartbeat.

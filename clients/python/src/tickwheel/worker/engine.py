@@ -146,24 +146,26 @@ class Engine:
         self._end(attempt, slots, report)
 
     def _begin_async(self, loop: asyncio.AbstractEventLoop, handler: Handler, attempt: Attempt, slots: Slots) -> None:
-        task = loop.create_task(self._run_async(handler, attempt, slots))
+        task = loop.create_task(self._run_async(loop, handler, attempt, slots))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
+    async def _run_async(self, loop: asyncio.AbstractEventLoop, handler: Handler, attempt: Attempt, slots: Slots) -> None:
+        running = asyncio.current_task(loop)
+
         def cancel(why: type[Interrupted]) -> None:
-            loop.call_soon_threadsafe(task.cancel)
+            if running is not None:
+                loop.call_soon_threadsafe(running.cancel)
 
-        if not attempt.begin(cancel):
-            task.cancel()
-
-    async def _run_async(self, handler: Handler, attempt: Attempt, slots: Slots) -> None:
         report: ends.Report | None = None
         task = attempt.task
         try:
-            with _tracing.attempt(handler.callback, task.id, task.attempt, task.traceparent):
-                report = ends.succeeded(await handler.call(attempt))
+            # Here, and not before the coroutine runs: one that is cancelled before would give nothing back.
+            if attempt.begin(cancel):
+                with _tracing.attempt(handler.callback, task.id, task.attempt, task.traceparent):
+                    report = ends.succeeded(await handler.call(attempt))
         except asyncio.CancelledError:
-            report = None
+            pass  # below
         except Exception as error:
             report = ends.raised(error)
         why = attempt.end()

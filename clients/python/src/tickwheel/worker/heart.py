@@ -24,6 +24,8 @@ _BEATS_PER_TIMEOUT = 4
 _CALL_MAX = 5.0
 _CALL_MIN = 0.05
 _BATCH_MAX = 1000
+# How long a handler that took too long has for its `finally`.
+_STOP_LIMIT = 2.0
 
 
 class Heart:
@@ -94,7 +96,14 @@ class Heart:
                 due.append(attempt)
             if attempt.ends is not None and now >= attempt.ends:
                 attempt.ends = None  # its heart beats on until its report has arrived
+                attempt.abandoned_at = now + _STOP_LIMIT
                 attempt.interrupt(TimedOut)
+            elif attempt.abandoned_at is not None and now >= attempt.abandoned_at:
+                attempt.abandoned_at = None
+                if attempt.is_running:
+                    log.error("task %s, attempt %s: took too long and cannot be interrupted: its lease runs out", *attempt.key)
+                    self._attempts.pop(attempt.key, None)
+        due = [one for one in due if one.key in self._attempts]
         return due[:_BATCH_MAX] if any(now >= one.next_beat for one in due) else []
 
     def _beat(self, attempts: list[Attempt], earliest: float) -> None:
@@ -136,4 +145,4 @@ class Heart:
 
 def _due(attempt: Attempt) -> float:
     """When something is to be done for an attempt."""
-    return min(attempt.next_beat, attempt.deadline, float("inf") if attempt.ends is None else attempt.ends)
+    return min(at for at in (attempt.next_beat, attempt.deadline, attempt.ends, attempt.abandoned_at) if at is not None)
