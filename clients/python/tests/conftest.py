@@ -43,7 +43,7 @@ def worker(service: testing.Service) -> Iterator[tickwheel.Worker]:
     one.stop()
 
 
-def eventually(true: Callable[[], object], within: float = 10) -> None:
+def eventually(true: Callable[[], object], within: float = 30) -> None:
     """Waits until something is true."""
     end = time.monotonic() + within
     while not true():

@@ -39,7 +39,7 @@ class Program:
         """How many lines begin with a word."""
         return sum(line.startswith(word) for line in list(self.lines))
 
-    def said(self, word: str, times: int = 1, within: float = 15) -> None:
+    def said(self, word: str, times: int = 1, within: float = 30) -> None:
         """Waits until it has said a word so often."""
         try:
             eventually(lambda: self.count(word) >= times, within)
@@ -50,7 +50,7 @@ class Program:
         """Sends a signal."""
         self.process.send_signal(number)
 
-    def ended(self, within: float = 15) -> int:
+    def ended(self, within: float = 30) -> int:
         """Waits for its end. Returns its exit status."""
         status = self.process.wait(within)
         for reader in self._readers:

@@ -51,7 +51,7 @@ def test_django(service: testing.Service, client: Client, tmp_path: Path, monkey
         call_command("order", "a teapot", stdout=io.StringIO())
         with pytest.raises(CommandError, match="declined"):
             call_command("order", "a kettle", fail=True)
-        eventually(lambda: sqlite3.connect(database).execute("select shipped from shop_order").fetchall() == [(1,)], 20)
+        eventually(lambda: sqlite3.connect(database).execute("select shipped from shop_order").fetchall() == [(1,)], 60)
         worker.signal(signal.SIGTERM)
         assert worker.ended() == 0, worker.errors
     assert [client.get(task.id).payload for task in client.list(callback="ship")] == [{"order": 1}]
