@@ -25,6 +25,14 @@ def test_register_is_read_back_whole(client: Client, callback: str) -> None:
     assert not tickwheel.has_ended(read)
 
 
+def test_a_task_over_http_alone_has_an_id_of_the_client(client: Client) -> None:
+    task: dict[str, Any] = {"http": {"url": "http://127.0.0.1:9/"}, "delay": "1h"}
+    client.register(**task)  # asks what ids are made of
+    assert client._registering._ids.fix(task)
+    assert [client.register(**task).id for _ in range(2)] == [task["id"]] * 2
+    assert client.cancel(task["id"]).outcome == "cancelled"
+
+
 def test_a_task_runs_at_its_time_and_not_before(client: Client, worker: Worker, callback: str) -> None:
     began: list[float] = []
 

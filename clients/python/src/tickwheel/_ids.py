@@ -67,7 +67,7 @@ class IdMaker:
 
     def _start(self, task: dict[str, Any], now: int) -> int | None:
         """The start of a task; None when the service is to name it."""
-        if "callback" not in task or ("start_time" in task and "delay" in task):
+        if "kafka" in task or ("start_time" in task and "delay" in task):
             return None  # a record has no row: a repetition may publish it again
         if "start_time" in task:
             start = since_epoch(read_instant(task["start_time"]))

@@ -135,7 +135,7 @@ class CancelRequest:
 
     tree: bool | None = None
     """
-    Also cancels all tasks below it that have not ended.
+    Also cancels all tasks below it that have not ended. Its tree takes no more tasks then, and ends as `cancelled`.
     """
 
 
@@ -971,6 +971,36 @@ The target of a task.
 """
 
 
+@dataclass(kw_only=True)
+class TaskCounts:
+    """
+    Tasks that wait for something else than their start or a worker, and dead ones.
+    """
+
+    limited: int
+    """
+    Due tasks that wait for the `rate` or the `max_in_flight` of their callback. They count in `unclaimed`, too.
+    """
+    retrying: int
+    """
+    Tasks that wait for their next attempt, as the node that was asked knows.
+    """
+    waiting: int
+    """
+    Tasks that wait for the ends of other tasks, as the node that was asked knows.
+    """
+    dead: int | None = None
+    """
+    Tasks that are dead and kept, on all nodes. They are counted about once a minute, up to 100,000; absent before the
+    first count.
+    """
+    held: int | None = None
+    """
+    Due tasks that closed gates hold, on all nodes. They are counted about once a minute, up to 10,000 a callback;
+    absent before the first count.
+    """
+
+
 TaskState: TypeAlias = Literal[
     "scheduled",
     "enqueued",
@@ -991,7 +1021,7 @@ The state of a task.
 """
 
 
-TreeState: TypeAlias = Literal["none", "waiting_for_children", "completed", "faulted"]
+TreeState: TypeAlias = Literal["none", "waiting_for_children", "completed", "faulted", "cancelled"]
 """
 Where a task stands that may have children.
 """
@@ -1006,6 +1036,11 @@ class UnclaimedCallback:
     callback: str
     """
     The callback.
+    """
+    cause: str
+    """
+    The cause of the wait: `worker`, or a limit of the callback, `rate` or `max_in_flight`. A node knows the limits of the
+    callbacks that are polled there.
     """
     oldest_age_ms: int
     """
@@ -1442,6 +1477,43 @@ class ClaimRequest:
 
 
 @dataclass(kw_only=True)
+class ClosedGate:
+    """
+    A gate that is not open.
+    """
+
+    callback: str
+    """
+    The callback.
+    """
+    gate: GateState
+    """
+    Its state.
+    """
+    since: InstantText
+    """
+    When it was set.
+    """
+    collection: str | None = None
+    """
+    The collection whose tasks it concerns; absent is all tasks of the callback.
+    """
+    held: int | None = None
+    """
+    Due tasks that the gates of the callback hold, when they were counted last; absent before that.
+    """
+    reason: str | None = None
+    """
+    The reason that was given.
+    """
+    until: InstantText | None = None
+    who: str | None = None
+    """
+    The name of the API key with which it was set; absent where none was needed.
+    """
+
+
+@dataclass(kw_only=True)
 class ClusterResponse:
     """
     The nodes and the wheels.
@@ -1790,7 +1862,7 @@ class Notify:
     states: list[EndState] | None = None
     """
     The ends that are told: of its own run (`succeeded`, `failed`, `cancelled`, `expired`, `dead`) and of its tree
-    (`completed`, `faulted`). Absent is all of its own run.
+    (`completed`, `faulted`, `cancelled`). Each has a message of its own. Absent is all of its own run.
     """
 
 
@@ -1960,6 +2032,10 @@ class StatsResponse:
     Whether the counts of pending tasks are exact. Otherwise each is a lower bound: on a cluster, and
     while a node that has just started still counts what it has found.
     """
+    gates: list[ClosedGate]
+    """
+    The gates that are not open; a hundred at most.
+    """
     node: NodeStats
     """
     The work of the node that was asked, in the last minute.
@@ -1967,6 +2043,10 @@ class StatsResponse:
     pending: list[PendingCount]
     """
     Tasks that wait for their time, over all wheels, the nearest first.
+    """
+    tasks: TaskCounts
+    """
+    Tasks that wait for something else than their start or a worker, and dead ones.
     """
     time: InstantText
     """
@@ -2618,7 +2698,9 @@ class CancelTreeResponse:
 
     outcome: CancelOutcome
     """
-    The outcome of the cancel of the task itself.
+    The outcome for the tree. `cancelled`: this request has cancelled it, and nothing of it starts any more but tasks that
+    follow the cancel. `cancel_requested`: the same, and an attempt of the task itself is told to stop. `already_cancelled`:
+    an earlier one had. `too_late`: it had ended. Of a task without children it is the outcome of its own cancel.
     """
     task: TaskResponse
     """
@@ -2634,11 +2716,11 @@ class CancelTreeResponse:
     """
     complete: bool | None = None
     """
-    All tasks below it were told. If not, send the same request again: it goes on.
+    All tasks below it were told. If not, the service goes on by itself; the same request goes on, too.
     """
     reason: str | None = None
     """
-    Why it was too late for the task itself; with `too_late`. Tasks below it may have been cancelled all the same.
+    Why it was too late; with `too_late`.
     """
 
 
@@ -2662,7 +2744,8 @@ class DeadLetter:
     """
     error: str
     """
-    The class of its last error: the first line, with a `#` for each number. Send it as `error` to find its like.
+    The class of its last error: the first line, with a `#` for each number; host and status of a request
+    over HTTP stay. Send it as `error` to find its like.
     """
     id: str
     """
