@@ -90,7 +90,7 @@ def test_nobody_is_there() -> None:
     with Client("127.0.0.1:9", timeout=1) as client, pytest.raises(errors.NoAnswer) as refused:
         client.register("c")
     assert not refused.value.sent
-    assert 0.4 < time.monotonic() - began < 1.5
+    assert 0.4 < time.monotonic() - began < 3
 
 
 def test_a_server_that_never_answers() -> None:
@@ -137,7 +137,7 @@ def test_429_and_503_are_repeated_when_the_service_says() -> None:
 
     with server(busy) as url, Client(url, timeout=5) as client:
         assert client.get(ID).id == ID
-    assert all(1 <= later - before < 1.5 for before, later in itertools.pairwise(calls))
+    assert all(1 <= later - before < 4 for before, later in itertools.pairwise(calls))
 
 
 def test_a_storm_of_429_ends_with_the_time_of_the_caller() -> None:
@@ -186,7 +186,7 @@ def test_the_next_server_is_asked(service: testing.Service, callback: str) -> No
                 began = time.monotonic()
                 assert client.register(callback, delay="1h").outcome == "created"
                 assert client.register(callback, delay="1h").outcome == "created"
-                assert time.monotonic() - began < 1
+                assert time.monotonic() - began < 2.5  # less than its time: it waits for nothing
 
 
 def test_a_problem_has_its_fields(client: Client) -> None:

@@ -26,7 +26,7 @@ with testing.service() as service:
 def test_it_starts_soon_and_leaves_nothing() -> None:
     began = time.monotonic()
     with testing.service() as service:
-        assert time.monotonic() - began < 2
+        assert time.monotonic() - began < 5  # some tenths of a second on a quiet machine
         assert service.client.register("greet").id
         assert "ready on" in service.log
     assert not service.directory.exists()

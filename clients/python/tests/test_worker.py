@@ -111,32 +111,34 @@ def test_handlers_that_cannot_be_called_are_refused(worker: Worker) -> None:
 
 
 def test_concurrency_is_by_callback(client: Client, worker: Worker, callback: str) -> None:
-    most: dict[str, int] = {}
-    running: dict[str, int] = {}
-    lock = threading.Lock()
+    limits = {callback: 2, callback + "-async": 7}
+    most, running = dict.fromkeys(limits, 0), dict.fromkeys(limits, 0)
+    lock, full = threading.Lock(), asyncio.Event()
 
     def enter(name: str, by: int) -> None:
         with lock:
-            running[name] = running.get(name, 0) + by
-            most[name] = max(most.get(name, 0), running[name])
+            running[name] += by
+            most[name] = max(most[name], running[name])
 
     @worker.task(callback, concurrency=2)
-    def narrow() -> None:
-        enter("narrow", 1)
-        time.sleep(0.05)
-        enter("narrow", -1)
+    def narrow(_: object, job: Job) -> None:
+        enter(job.callback, 1)
+        eventually(lambda: most[job.callback] == 2)
+        enter(job.callback, -1)
 
     @worker.task(callback + "-async", concurrency=7)
-    async def wide() -> None:
-        enter("wide", 1)
-        await asyncio.sleep(0.05)
-        enter("wide", -1)
+    async def wide(_: object, job: Job) -> None:
+        enter(job.callback, 1)
+        if most[job.callback] == 7:
+            full.set()
+        await full.wait()
+        enter(job.callback, -1)
 
     with worker:
-        ids = [client.register(name).id for name in (callback, callback + "-async") for _ in range(20)]
+        ids = [client.register(name).id for name in limits for _ in range(20)]
         for id in ids:
-            assert client.wait(id, 10).state == "succeeded"
-    assert most == {"narrow": 2, "wide": 7}
+            assert client.wait(id, 30).state == "succeeded"
+    assert most == limits
 
 
 def test_an_attempt_that_takes_too_long_is_interrupted(client: Client, worker: Worker, callback: str) -> None:

@@ -71,7 +71,7 @@ def test_a_second_signal_stops_at_once(service: testing.Service, client: Client,
         began = time.monotonic()
         slow.signal(signal.SIGTERM)
         assert slow.ended() == -signal.SIGTERM
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 3  # not the ten seconds that handlers have
 
 
 @pytest.mark.parametrize("kind", ["", "-async"])
