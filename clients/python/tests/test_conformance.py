@@ -234,9 +234,10 @@ def test_results_are_read_with_the_task_and_by_its_follower(client: Client, work
     with worker:
         task = client.register(callback, then=[{"task": {"callback": callback}, "with_result": True}])
         assert client.wait(task.id, 5).result == {"n": 7}
-        eventually(lambda: (client.get(task.id).then or [])[0].id)
         follower = (client.get(task.id).then or [])[0].id
         assert follower is not None
+        # Its id is known before it is registered.
+        eventually(lambda: follower in [one.id for one in client.list(callback=callback)])
         assert client.wait(follower, 5).result == {"n": 7}
 
 

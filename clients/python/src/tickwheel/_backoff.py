@@ -24,7 +24,7 @@ class Backoff:
         if asked is None:
             return own
         # Spread behind what was asked for: everybody was told the same second.
-        return min(asked, _ASKED_MAX) + random.uniform(0, _FIRST * 2)
+        return max(own, min(asked, _ASKED_MAX) + random.uniform(0, _FIRST * 2))
 
     def succeeded(self) -> None:
         """Notes a success."""

@@ -16,7 +16,7 @@ from ..errors import DeadlineExceeded, Refused, TickwheelError, Unavailable, Une
 from ..models import BatchCancelResponse, BatchCreateResponse, CancelTreeResponse, IdsResponse, TaskResponse
 from ..requests import TaskRequest
 from .coalesce import AsyncCoalescer
-from .transport import AsyncTransport
+from .transport import LAST_TRY, AsyncTransport
 
 R = TypeVar("R")
 
@@ -78,6 +78,8 @@ class Registering:
             if not await acquire_async(self._asking, end - time.monotonic()):
                 raise self._not_told or DeadlineExceeded("the server", "it has not told its time", sent=False)
             try:
+                if self._not_told is not None and end - time.monotonic() < LAST_TRY:
+                    raise self._not_told
                 await self._ask(end)
             finally:
                 self._asking.release()
@@ -96,6 +98,7 @@ class Registering:
         try:
             answer = await self._transport.send(call, end - asked)
             self._ids.learn(answer, asked)
+            self._not_told = None
         except TickwheelError as error:
             if error.retryable:
                 self._not_told = error
@@ -176,7 +179,7 @@ async def _until(coalescer: AsyncCoalescer[R], item: bytes, end: float) -> R:
             return await coalescer.call(item, end - time.monotonic())
         except Unavailable as error:
             wait = backoff.failed(error.retry_after)
-            if not error.problem.retryable or time.monotonic() + wait >= end:
+            if not error.problem.retryable or time.monotonic() + wait >= end - LAST_TRY:
                 raise
             await sleep_async(wait)
 

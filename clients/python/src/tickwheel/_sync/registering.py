@@ -17,7 +17,7 @@ from ..errors import DeadlineExceeded, Refused, TickwheelError, Unavailable, Une
 from ..models import BatchCancelResponse, BatchCreateResponse, CancelTreeResponse, IdsResponse, TaskResponse
 from ..requests import TaskRequest
 from .coalesce import Coalescer
-from .transport import Transport
+from .transport import LAST_TRY, Transport
 
 R = TypeVar("R")
 
@@ -79,6 +79,8 @@ class Registering:
             if not acquire_sync(self._asking, end - time.monotonic()):
                 raise self._not_told or DeadlineExceeded("the server", "it has not told its time", sent=False)
             try:
+                if self._not_told is not None and end - time.monotonic() < LAST_TRY:
+                    raise self._not_told
                 self._ask(end)
             finally:
                 self._asking.release()
@@ -97,6 +99,7 @@ class Registering:
         try:
             answer = self._transport.send(call, end - asked)
             self._ids.learn(answer, asked)
+            self._not_told = None
         except TickwheelError as error:
             if error.retryable:
                 self._not_told = error
@@ -177,7 +180,7 @@ def _until(coalescer: Coalescer[R], item: bytes, end: float) -> R:
             return coalescer.call(item, end - time.monotonic())
         except Unavailable as error:
             wait = backoff.failed(error.retry_after)
-            if not error.problem.retryable or time.monotonic() + wait >= end:
+            if not error.problem.retryable or time.monotonic() + wait >= end - LAST_TRY:
                 raise
             sleep_sync(wait)
 

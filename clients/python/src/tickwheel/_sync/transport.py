@@ -20,6 +20,8 @@ T = TypeVar("T")
 
 # Of a list of servers one that hangs must leave time for the others.
 _SHARE_MIN = 1.0
+# With less time than this a call is not tried again.
+LAST_TRY = 0.1
 
 
 class Transport:
@@ -65,8 +67,12 @@ class Transport:
             except TickwheelError as error:
                 if isinstance(error, DeadlineExceeded) and not error.sent and last is not None:
                     raise last from None  # it says more than that the time is over
-                wait = backoff.failed(error.retry_after if isinstance(error, ProblemError) else None)
-                if not may_be_repeated(call, error) or time.monotonic() + wait >= end - call.wait:
+                left = end - call.wait - time.monotonic()
+                asked = error.retry_after if isinstance(error, ProblemError) else None
+                wait = backoff.failed(asked)
+                if asked is None:  # the last tries come close to the end
+                    wait = min(wait, left / 2)
+                if not may_be_repeated(call, error) or left < LAST_TRY or wait >= left:
                     raise
                 last = error
                 sleep_sync(wait)
