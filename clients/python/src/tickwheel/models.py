@@ -2783,7 +2783,8 @@ class FollowUp:
     """
     in_tree: bool | None = None
     """
-    Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree.
+    Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree. A cancel
+    of the tree passes over it if the end that it follows was no success.
     """
     states: list[EndState] | None = None
     """

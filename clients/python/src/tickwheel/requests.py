@@ -2595,7 +2595,8 @@ class FollowUp(TypedDict):
 
     in_tree: NotRequired[bool]
     """
-    Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree.
+    Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree. A cancel
+    of the tree passes over it if the end that it follows was no success.
     """
     states: NotRequired[list[EndState] | None]
     """
