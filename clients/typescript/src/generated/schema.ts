@@ -676,7 +676,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Shows how many tasks are pending, by horizon, and the work of the node that was asked in the last minute. */
+        /** Shows how many tasks are pending, by horizon, why others wait, and the work of the node that was asked in the last minute. */
         get: operations["getStats"];
         put?: never;
         post?: never;
@@ -1554,7 +1554,7 @@ export interface components {
         CancelOutcome: "cancelled" | "already_cancelled" | "cancel_requested" | "too_late";
         /** @description The wish about a cancel. */
         CancelRequest: {
-            /** @description Also cancels all tasks below it that have not ended. */
+            /** @description Also cancels all tasks below it that have not ended. Its tree takes no more tasks then, and ends as `cancelled`. */
             tree?: boolean;
         };
         /** @description The answer to a cancel. */
@@ -1578,11 +1578,15 @@ export interface components {
              * @description Tasks below it that were cancelled by this request; with `tree`, as what follows.
              */
             cancelled?: number;
-            /** @description All tasks below it were told. If not, send the same request again: it goes on. */
+            /** @description All tasks below it were told. If not, the service goes on by itself; the same request goes on, too. */
             complete?: boolean;
-            /** @description The outcome of the cancel of the task itself. */
+            /**
+             * @description The outcome for the tree. `cancelled`: this request has cancelled it, and nothing of it starts any more but tasks that
+             *     follow the cancel. `cancel_requested`: the same, and an attempt of the task itself is told to stop. `already_cancelled`:
+             *     an earlier one had. `too_late`: it had ended. Of a task without children it is the outcome of its own cancel.
+             */
             outcome: components["schemas"]["CancelOutcome"];
-            /** @description Why it was too late for the task itself; with `too_late`. Tasks below it may have been cancelled all the same. */
+            /** @description Why it was too late; with `too_late`. */
             reason?: string | null;
             /** @description The task after it. */
             task: components["schemas"]["TaskResponse"];
@@ -1728,6 +1732,27 @@ export interface components {
             /** @description W3C trace context of the registration; view=FULL. */
             traceparent?: string | null;
         };
+        /** @description A gate that is not open. */
+        ClosedGate: {
+            /** @description The callback. */
+            callback: string;
+            /** @description The collection whose tasks it concerns; absent is all tasks of the callback. */
+            collection?: string | null;
+            /** @description Its state. */
+            gate: components["schemas"]["GateState"];
+            /**
+             * Format: int64
+             * @description Due tasks that the gates of the callback hold, when they were counted last; absent before that.
+             */
+            held?: number | null;
+            /** @description The reason that was given. */
+            reason?: string | null;
+            /** @description When it was set. */
+            since: components["schemas"]["InstantText"];
+            until?: components["schemas"]["InstantText"] | null;
+            /** @description The name of the API key with which it was set; absent where none was needed. */
+            who?: string | null;
+        };
         /** @description The nodes and the wheels. */
         ClusterResponse: {
             /** @description The nodes that have given a sign of life lately. */
@@ -1752,7 +1777,10 @@ export interface components {
             callback: string;
             /** @description When it died. */
             end_time: components["schemas"]["InstantText"];
-            /** @description The class of its last error: the first line, with a `#` for each number. Send it as `error` to find its like. */
+            /**
+             * @description The class of its last error: the first line, with a `#` for each number; host and status of a request
+             *     over HTTP stay. Send it as `error` to find its like.
+             */
             error: string;
             /**
              * Format: uuid
@@ -1852,7 +1880,10 @@ export interface components {
         };
         /** @description A task that is registered when another one ends. */
         FollowUp: {
-            /** @description Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree. */
+            /**
+             * @description Whether it becomes a child of the parent of the other task, or of the other task if that is the root of a tree. A cancel
+             *     of the tree passes over it if the end that it follows was no success.
+             */
             in_tree?: boolean;
             /** @description The ends that it follows: ends of the own run of the other task, or ends of its tree. Absent is `succeeded`. */
             states?: components["schemas"]["EndState"][] | null;
@@ -2407,7 +2438,7 @@ export interface components {
             kafka?: components["schemas"]["NotifyKafka"] | null;
             /**
              * @description The ends that are told: of its own run (`succeeded`, `failed`, `cancelled`, `expired`, `dead`) and of its tree
-             *     (`completed`, `faulted`). Absent is all of its own run.
+             *     (`completed`, `faulted`, `cancelled`). Each has a message of its own. Absent is all of its own run.
              */
             states?: components["schemas"]["EndState"][] | null;
         };
@@ -2915,10 +2946,14 @@ export interface components {
              *     while a node that has just started still counts what it has found.
              */
             exact: boolean;
+            /** @description The gates that are not open; a hundred at most. */
+            gates: components["schemas"]["ClosedGate"][];
             /** @description The work of the node that was asked, in the last minute. */
             node: components["schemas"]["NodeStats"];
             /** @description Tasks that wait for their time, over all wheels, the nearest first. */
             pending: components["schemas"]["PendingCount"][];
+            /** @description Tasks that wait for something else than their start or a worker, and dead ones. */
+            tasks: components["schemas"]["TaskCounts"];
             /** @description When the state was read. */
             time: components["schemas"]["InstantText"];
             /** @description Due tasks that no worker has taken. */
@@ -2942,6 +2977,36 @@ export interface components {
         };
         /** @description The target of a task. */
         TargetResponse: components["schemas"]["CallbackTargetResponse"] | components["schemas"]["HttpTargetResponse"] | components["schemas"]["KafkaTargetResponse"];
+        /** @description Tasks that wait for something else than their start or a worker, and dead ones. */
+        TaskCounts: {
+            /**
+             * Format: int64
+             * @description Tasks that are dead and kept, on all nodes. They are counted about once a minute, up to 100,000; absent before the
+             *     first count.
+             */
+            dead?: number | null;
+            /**
+             * Format: int64
+             * @description Due tasks that closed gates hold, on all nodes. They are counted about once a minute, up to 10,000 a callback;
+             *     absent before the first count.
+             */
+            held?: number | null;
+            /**
+             * Format: int64
+             * @description Due tasks that wait for the `rate` or the `max_in_flight` of their callback. They count in `unclaimed`, too.
+             */
+            limited: number;
+            /**
+             * Format: int64
+             * @description Tasks that wait for their next attempt, as the node that was asked knows.
+             */
+            retrying: number;
+            /**
+             * Format: int64
+             * @description Tasks that wait for the ends of other tasks, as the node that was asked knows.
+             */
+            waiting: number;
+        };
         /**
          * @description A task to register. One of `callback`, `http` and `kafka`, or `callback` with `http`; at most one of `start_time` and
          *     `delay`; at most one of `payload` and `payload_base64`. A field that is left out has what the configuration of the callback
@@ -3189,11 +3254,16 @@ export interface components {
          * @description Where a task stands that may have children.
          * @enum {string}
          */
-        TreeState: "none" | "waiting_for_children" | "completed" | "faulted";
+        TreeState: "none" | "waiting_for_children" | "completed" | "faulted" | "cancelled";
         /** @description Due tasks of one callback that no worker has taken. */
         UnclaimedCallback: {
             /** @description The callback. */
             callback: string;
+            /**
+             * @description The cause of the wait: `worker`, or a limit of the callback, `rate` or `max_in_flight`. A node knows the limits of the
+             *     callbacks that are polled there.
+             */
+            cause: string;
             /**
              * Format: int64
              * @description How long ago a worker last asked this node for tasks of it, in milliseconds; absent when none did within ten minutes.
@@ -6128,6 +6198,7 @@ export interface operations {
                      * @example {
                      *       "behind_ms": 0,
                      *       "exact": true,
+                     *       "gates": [],
                      *       "node": {
                      *         "fired_per_second": 0.2,
                      *         "lateness": {
@@ -6165,11 +6236,19 @@ export interface operations {
                      *           "tasks": 0
                      *         }
                      *       ],
+                     *       "tasks": {
+                     *         "dead": 0,
+                     *         "held": 0,
+                     *         "limited": 0,
+                     *         "retrying": 0,
+                     *         "waiting": 0
+                     *       },
                      *       "time": "2026-11-29T01:36:56.902Z",
                      *       "unclaimed": {
                      *         "callbacks": [
                      *           {
                      *             "callback": "report",
+                     *             "cause": "worker",
                      *             "oldest_age_ms": 166,
                      *             "oldest_due_time": "2026-11-29T01:36:56.736Z",
                      *             "tasks": 2
@@ -6560,7 +6639,7 @@ export interface operations {
             };
             cookie?: never;
         };
-        /** @description With `tree`, all tasks below it are cancelled, too */
+        /** @description With `tree`, all tasks below it are cancelled, too, and its tree ends as `cancelled` */
         requestBody?: {
             content: {
                 /**
@@ -6603,7 +6682,7 @@ export interface operations {
                     "application/json": components["schemas"]["CancelTreeResponse"];
                 };
             };
-            /** @description With `tree`: more tasks are left below it. The same request goes on */
+            /** @description With `tree`: more tasks are left below it. The service goes on by itself, and so does the same request */
             202: {
                 headers: {
                     [name: string]: unknown;
@@ -6900,7 +6979,7 @@ export interface operations {
                     "application/json": components["schemas"]["RetryFailedAnswer"];
                 };
             };
-            /** @description `tree_not_ended`: it goes on. `nothing_failed`: nothing of it failed */
+            /** @description `tree_not_ended`: it goes on. `nothing_failed`: nothing of it failed. `tree_cancelled`: it was cancelled as a whole */
             409: {
                 headers: {
                     [name: string]: unknown;
