@@ -164,10 +164,12 @@ const fn fire(reason: Reason, failing: Duration, others_pass: bool, class: Class
             | Reason::ContentAway
             | Reason::RowAway
             | Reason::NoRoom
-            | Reason::GateUnknown
-            | Reason::Undecided,
+            | Reason::GateUnknown,
             _,
         ) => Action::RetryHere,
+        // A schedule that cannot be read does not hold up the hand of its wheel: the look asks it again.
+        (Reason::Undecided, Class::Tracked) if long => look_of(reason, class),
+        (Reason::Undecided, _) => Action::RetryHere,
         (Reason::Unconfirmed, _) if !alone => Action::RetryHere,
         (Reason::Unconfirmed, Class::Tracked) if !long => Action::RetryHere,
         (Reason::Refused | Reason::RowUnreadable, _) | (Reason::ContentGone, Class::Record) => {
@@ -328,13 +330,17 @@ mod tests {
 
     #[test]
     fn a_late_run_waits_for_its_schedule_and_is_dropped_where_that_withdraws_it() {
+        let long = u64::try_from(UNCONFIRMED_PATIENCE.as_millis()).unwrap();
         let stages = [
-            fired(600_000, true),
+            fired(long - 1, true),
             near(false, true),
             Stage::Look,
             Stage::Recovery,
             Stage::Release,
         ];
+        // A schedule that cannot be read does not hold up its wheel.
+        assert_eq!(action(Undecided, fired(long, true), Tracked), LookSoon);
+        assert_eq!(action(Undecided, fired(long, true), Record), RetryHere);
         for (stage, class) in stages
             .into_iter()
             .flat_map(|stage| [(stage, Tracked), (stage, Record)])

@@ -10,6 +10,8 @@
 
 use std::sync::Arc;
 
+use futures_util::{StreamExt as _, stream};
+
 use super::rows::{self, Cursor, Written};
 use crate::{
     flow::{
@@ -18,7 +20,7 @@ use crate::{
         context::Context,
         tasks::{cancel::Canceller, transition::Mover},
     },
-    limits::{CHILDREN_PAGE, FAMILY_RACES_MAX},
+    limits::{CHILDREN_PAGE, FAMILY_RACES_MAX, RELEASES_IN_FLIGHT_MAX},
     model::{
         again,
         family::{self, Cancel},
@@ -27,7 +29,7 @@ use crate::{
         task::Spec,
     },
     schema::ChildRow,
-    store::Freshness,
+    store::{self, Freshness},
 };
 
 /// The outcome of the write that cancels a tree.
@@ -48,6 +50,8 @@ pub(super) struct Told {
     pub(super) next: Option<Cursor>,
     /// Those of them whose own children are to be told.
     pub(super) parents: Vec<TaskId>,
+    /// Those of these whose records say so from now on. The looks of the others come by.
+    pub(super) marked: Vec<TaskId>,
     /// How many had not ended.
     pub(super) open: usize,
     /// How many were cancelled now.
@@ -164,7 +168,12 @@ impl Feller {
         let ids: Vec<TaskId> = open.iter().map(|(id, _)| *id).collect();
         let (mut parents, mut left) = (Vec::new(), Vec::new());
         for ((id, spec), row) in open.into_iter().zip(self.mover.rows_each(&ids).await) {
-            let row = row?;
+            let row = match row {
+                Ok(row) => row,
+                // Its look sets it aside. Its siblings are told all the same.
+                Err(store::Error::Corrupt { .. }) => continue,
+                Err(error) => return Err(error.into()),
+            };
             if row.as_ref().is_some_and(|row| row.detail.spec.is_parent()) {
                 parents.push(id);
             }
@@ -174,9 +183,17 @@ impl Feller {
             }
         }
         self.some(left, &mut told, &mut parents).await?;
-        for id in parents {
-            if self.mark(id).await? != Marked::Late {
+        let marks = parents
+            .into_iter()
+            .map(|id| async move { (id, self.mark(id).await) });
+        let mut marks = stream::iter(marks).buffered(RELEASES_IN_FLIGHT_MAX);
+        while let Some((id, marked)) = marks.next().await {
+            let marked = marked?;
+            if marked != Marked::Late {
                 told.parents.push(id);
+            }
+            if marked == Marked::Now {
+                told.marked.push(id);
             }
         }
         Ok(told)
@@ -194,8 +211,17 @@ impl Feller {
         }
         let ids: Vec<TaskId> = children.iter().map(|(id, _)| *id).collect();
         let answers = self.canceller.cancel(&ids).await;
+        let mut failed = None;
         for ((id, spec), answer) in children.into_iter().zip(answers) {
-            let Some((outcome, view)) = answer? else {
+            let answer = match answer {
+                Ok(answer) => answer,
+                // The others are told first.
+                Err(fault) => {
+                    failed.get_or_insert(fault);
+                    continue;
+                }
+            };
+            let Some((outcome, view)) = answer else {
                 // Its add is under way, or died: it never runs.
                 told.cancelled += u64::from(self.canceller.unentered(id, &spec).await?);
                 continue;
@@ -210,6 +236,6 @@ impl Feller {
                 parents.push(id);
             }
         }
-        Ok(())
+        failed.map_or(Ok(()), Err)
     }
 }

@@ -254,7 +254,7 @@ impl Tender {
         loop {
             let told = self.feller.children(parent, &from, left).await?;
             left -= told.open.min(left);
-            for below in told.parents {
+            for below in told.marked {
                 self.ctx.pokes.add(below, self.ctx.time.moment());
             }
             let is_over = told.next.is_none();

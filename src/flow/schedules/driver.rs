@@ -194,7 +194,9 @@ impl Driver {
             metrics::counter!("tickwheel_schedule_runs_total", "outcome" => "started")
                 .increment(open.len() as u64);
         }
-        self.remember(name, schedule);
+        let (_, valid) = schedule.void_and_valid();
+        let left_out = valid.iter().filter(|run| unsure.contains(&run.id));
+        self.remember(name, schedule, left_out.map(|run| run.seq).min());
         Ok(())
     }
 
@@ -211,9 +213,13 @@ impl Driver {
         !is_entered && seen == Seen::Unstarted
     }
 
-    fn remember(&self, name: &str, schedule: &Schedule) {
+    /// Notes that the runs before `left_out` were entered, or all of them. A run that was left out is looked for again.
+    fn remember(&self, name: &str, schedule: &Schedule, left_out: Option<u64>) {
         let now = self.ctx.now();
-        let up_to = schedule.decided_to_run();
+        let decided = schedule.decided_to_run();
+        let Some(up_to) = left_out.map_or(Some(decided), |seq| seq.checked_sub(1)) else {
+            return;
+        };
         let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
         entered.insert(name.to_owned(), (schedule.incarnation, up_to, now));
     }

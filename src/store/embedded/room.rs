@@ -8,10 +8,11 @@
 //! The ballast is a part of the reserve: what it holds counts as left.
 
 use std::{
+    io::ErrorKind,
     path::PathBuf,
     sync::{
         Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
 };
 
@@ -47,6 +48,8 @@ pub(super) struct Room {
     standing: RwLock<Option<String>>,
     /// Requests that were refused since nothing is begun.
     refused: AtomicU64,
+    /// The log says that no ballast can be made.
+    unfilled: AtomicBool,
 }
 
 impl Room {
@@ -64,6 +67,7 @@ impl Room {
             full: RwLock::new(None),
             standing: RwLock::new(None),
             refused: AtomicU64::new(0),
+            unfilled: AtomicBool::new(false),
         }
     }
 
@@ -163,9 +167,9 @@ impl Room {
     pub(super) fn look(&self) {
         let Some(free) = self.free() else { return };
         metrics::gauge!("tickwheel_store_free_bytes").set(free as f64);
-        let is_whole = self.set_aside(free);
+        let has_room = self.set_aside(free);
         let standing = self.stands_still().is_some();
-        if standing && is_whole && free >= self.least().saturating_mul(2) {
+        if standing && has_room && free >= self.least().saturating_mul(2) {
             let mut standing = self
                 .standing
                 .write()
@@ -204,7 +208,7 @@ impl Room {
         *full = is_full;
     }
 
-    /// Sets the ballast aside if there is room for it. Tells whether it is whole.
+    /// Sets the ballast aside if there is room for it. Tells whether there was.
     fn set_aside(&self, free: u64) -> bool {
         let mut ballast = self.ballast();
         let missing = ballast.missing();
@@ -214,8 +218,24 @@ impl Room {
         if free < missing.saturating_add(self.least().saturating_mul(2)) {
             return false;
         }
-        // Another program may have taken the room meanwhile: it is tried again.
-        ballast.fill().is_ok()
+        match ballast.fill() {
+            Ok(()) => {
+                self.unfilled.store(false, Ordering::Relaxed);
+                true
+            }
+            // Another program has taken the room meanwhile: it is tried again.
+            Err(error) if error.kind() == ErrorKind::StorageFull => false,
+            // A quota, or rights: the disk itself has room, so work goes on.
+            Err(error) => {
+                if !self.unfilled.swap(true, Ordering::Relaxed) {
+                    tracing::warn!(
+                        %error, path = %self.path.display(),
+                        "no space can be set aside: with a full disk no call that writes is served"
+                    );
+                }
+                true
+            }
+        }
     }
 
     /// Returns the free bytes with less of which nothing is begun.

@@ -18,15 +18,14 @@ use tickwheel::{
         records::callbacks::GateChange,
         service::Service,
     },
+    limits::{AUDIT_REFUSALS_LOOK, AUDIT_REFUSALS_SPAN},
     model::{
+        audit::Entry,
         callback::Policy,
-        family::Kin,
         gate::GateState,
         ids::TaskId,
         job::{Job, JobFilter, JobKind},
-        join::{After, Asked, Condition},
         limit::{Limits, Rate},
-        notify::{Destination, EndStates, Notify},
         schedule::life::ScheduleSpec,
         state::{Outcome, State},
         target::Target,
@@ -36,6 +35,9 @@ use tickwheel::{
 };
 use tokio::task::JoinHandle;
 
+mod tasks;
+
+use self::tasks::{kin, of, told, waiting};
 use super::{
     notify::{self, TOPIC, execute},
     restarts,
@@ -60,6 +62,9 @@ const LATE_MAX: Duration = Duration::from_secs(3);
 
 /// How late a task may be whose start depends on the end of another. Their looks come after ten seconds.
 const BEHIND_MAX: Duration = Duration::from_secs(4);
+
+/// Calls of a kind that are refused behind the first one.
+const REFUSED_AGAIN: u32 = 2;
 
 /// The collection of the runs of the schedule.
 const RUNS: &str = "runs";
@@ -219,6 +224,19 @@ impl Cluster {
         let Ok(Registered::Created(job, _)) = job else {
             panic!("{job:?}");
         };
+        for _ in 0..=REFUSED_AGAIN {
+            let call = Entry {
+                key: String::new(),
+                who: "somebody".to_owned(),
+                action: format!("call {number}"),
+                target: "/".to_owned(),
+                from: String::new(),
+                status: Some(403),
+                code: "access_denied".to_owned(),
+                more: 0,
+            };
+            service.refusals().refused(call, None).await;
+        }
         let mut idle = self.at(0);
         idle.draft.target = Target::Callback {
             name: "idle".to_owned(),
@@ -313,6 +331,7 @@ impl Cluster {
             notify::messages(&self.world).contains_key(&round.told.to_string()),
         );
         self.judge_runs(&round, &mut must);
+        must("refusals", self.refused_calls_are_counted().await);
         let rows = self.world.plain_store().nodes().await.unwrap();
         let now = self.world.time.now();
         let fresh = rows.iter().filter(|row| now.since(row.wall) < 10 * SECOND);
@@ -325,6 +344,18 @@ impl Cluster {
     fn ended(&self, id: TaskId) -> Option<Millis> {
         let runs = self.world.executions_of(id);
         runs.last().map(|run| run.ended)
+    }
+
+    /// Tells whether the audit counts the refused calls whose minute is over.
+    async fn refused_calls_are_counted(&self) -> bool {
+        let now = self.world.time.now();
+        let service = self.service();
+        let listed = service.audit().list((Millis::EPOCH, now), None, 100).await;
+        let (rows, _) = listed.unwrap();
+        let mut over = rows.iter().filter(|(spot, _)| {
+            now.since(spot.time) > AUDIT_REFUSALS_SPAN + 2 * AUDIT_REFUSALS_LOOK
+        });
+        over.all(|(_, entry)| entry.more == REFUSED_AGAIN)
     }
 
     /// Judges what goes on all the time: the runs of the schedule, and the erasing of what has fired.
@@ -363,40 +394,6 @@ impl Cluster {
         let mut ids = round.plain.iter().chain(&round.ordered).chain(&once);
         ids.all(|id| !self.world.executions_of(*id).is_empty())
     }
-}
-
-fn of(collection: &str, mut task: NewTask) -> NewTask {
-    task.draft.collection = Some(collection.to_owned());
-    task
-}
-
-fn kin(mut task: NewTask, parent: Option<TaskId>) -> NewTask {
-    task.draft.kin = Some(Box::new(Kin {
-        parent,
-        is_parent: parent.is_none(),
-        ..Kin::default()
-    }));
-    task
-}
-
-fn waiting(mut task: NewTask, of: TaskId) -> NewTask {
-    task.draft.after = Some(Box::new(Asked {
-        after: After {
-            condition: Condition::AllSucceeded,
-            later: false,
-            deadline: None,
-            tasks: 1,
-        },
-        ids: vec![of],
-    }));
-    task
-}
-
-fn told(mut task: NewTask) -> NewTask {
-    let topic = TOPIC.to_owned();
-    let to = Destination::Kafka { topic };
-    task.draft.notify = Some(Notify::of_run(to, EndStates::ALL));
-    task
 }
 
 async fn unclaimed_of(service: &Service, callback: &str) -> u64 {

@@ -8,6 +8,7 @@
 use std::{
     fs::{self, File},
     io::{self, ErrorKind},
+    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
 };
 
@@ -37,7 +38,8 @@ impl Ballast {
         let found = found.filter(fs::Metadata::is_file);
         Self {
             was_whole: found.is_some(),
-            held: found.map_or(0, |found| found.len().min(bytes)),
+            // A copy may have the length without the blocks.
+            held: found.map_or(0, |found| found.len().min(found.blocks() * 512).min(bytes)),
             path,
             bytes,
         }
@@ -92,7 +94,11 @@ impl Ballast {
                     return fs::remove_file(&self.path);
                 }
                 // The blocks that it took before the disk was full are given back.
-                file.set_len(self.held)?;
+                if self.held == 0 && !self.was_whole {
+                    fs::remove_file(&self.path)?;
+                } else {
+                    file.set_len(self.held)?;
+                }
                 Err(error)
             }
         }
@@ -104,10 +110,19 @@ impl Ballast {
     /// The disk's.
     pub(in crate::store::embedded) fn give(&mut self, bytes: u64) -> io::Result<u64> {
         let given = bytes.min(self.held);
-        if given > 0 {
-            self.file()?.set_len(self.held - given)?;
-            self.held -= given;
+        if given == 0 {
+            return Ok(0);
         }
+        match self.file() {
+            Ok(file) => file.set_len(self.held - given)?,
+            // Somebody has removed it, so its blocks are free. It is made again once there is room.
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                self.held = 0;
+                return Ok(0);
+            }
+            Err(error) => return Err(error),
+        }
+        self.held -= given;
         Ok(given)
     }
 
@@ -118,8 +133,6 @@ impl Ballast {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::MetadataExt as _;
-
     use super::*;
 
     const MIB: u64 = 1 << 20;
@@ -161,6 +174,18 @@ mod tests {
     }
 
     #[test]
+    fn a_file_that_somebody_removed_is_made_again() {
+        let directory = tempfile::tempdir().unwrap();
+        let mut ballast = Ballast::of(directory.path(), 4 * MIB);
+        ballast.fill().unwrap();
+        fs::remove_file(directory.path().join(NAME)).unwrap();
+        assert_eq!(ballast.give(MIB).unwrap(), 0);
+        assert_eq!((ballast.held(), ballast.missing()), (0, 4 * MIB));
+        ballast.fill().unwrap();
+        assert!(blocks(directory.path()) >= 4 * MIB);
+    }
+
+    #[test]
     fn a_copy_without_blocks_gets_them_and_a_link_is_not_followed() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path();
@@ -169,7 +194,7 @@ mod tests {
             .set_len(4 * MIB)
             .unwrap();
         let mut ballast = Ballast::of(path, 4 * MIB);
-        assert_eq!(blocks(path), 0);
+        assert_eq!((blocks(path), ballast.held()), (0, 0));
         ballast.fill().unwrap();
         assert!(blocks(path) >= 4 * MIB);
         let victim = path.join("victim");
