@@ -13,7 +13,7 @@ use std::{
 use rustix::fs::OFlags;
 
 /// Files of a data directory that hold nothing of a client.
-const HARMLESS: [&str; 2] = ["LOCK", "FORMAT"];
+const HARMLESS: [&str; 3] = ["LOCK", "FORMAT", "BALLAST"];
 
 /// Makes a directory, and those above it that lack, for the owner alone.
 pub(super) fn create_directory(path: &Path) -> io::Result<()> {
@@ -68,7 +68,7 @@ mod tests {
         let directory = folder.path().join("a/b");
         create_directory(&directory).unwrap();
         create_directory(&directory).unwrap();
-        let file = directory.join("f");
+        let mut file = directory.join("f");
         fs::write(&file, "before").unwrap();
         allow(&file, 0o666);
         drop(create_anew(&file).unwrap());
@@ -80,8 +80,11 @@ mod tests {
         assert_eq!(open_to_others(&directory), None);
         allow(&file, 0o640);
         assert_eq!(open_to_others(&directory), Some(file.clone()));
-        fs::rename(&file, directory.join("LOCK")).unwrap();
-        assert_eq!(open_to_others(&directory), None);
+        for name in HARMLESS {
+            fs::rename(&file, directory.join(name)).unwrap();
+            file = directory.join(name);
+            assert_eq!(open_to_others(&directory), None, "{name}");
+        }
     }
 
     #[test]
