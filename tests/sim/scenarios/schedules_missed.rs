@@ -109,7 +109,7 @@ fn outage(
         let schedule = read(&third.service()).await;
         worker.abort();
         world.check();
-        // A look that the second node wrote just before its death says that its run went out. That run may be late.
+        // A look that the second node wrote just before its death says that its run went out, so one may be late.
         let missed: &[u64] = if later.is_zero() { &MISSED } else { &[] };
         told(&world, created, &schedule, missed)
     })
