@@ -29,7 +29,6 @@ use tower::ServiceExt as _;
 use super::{
     files, form,
     leftover::Leftover,
-    seldom::Seldom,
     stall::Watch,
     tls::{
         Tls,
@@ -43,6 +42,7 @@ use crate::{
         error::{Code, Error},
     },
     limits::{self, HTTP_ACCEPT_PAUSE, HTTP_DRAIN_MAX},
+    telemetry::repeats::Repeats,
     time_source::TimeSource,
 };
 
@@ -131,7 +131,7 @@ struct Front {
     requests: Arc<Semaphore>,
     /// TLS, if the port speaks it.
     door: Option<Arc<Door>>,
-    told_of_tls: Arc<Seldom>,
+    told_of_tls: Arc<Repeats>,
     time: TimeSource,
 }
 
@@ -203,7 +203,7 @@ async fn serve_connection(stream: TcpStream, front: Front, shutdown: Cancellatio
     let Some(door) = front.door.clone() else {
         let (watch, stream) = Watch::over(stream, front.time.clone());
         exchange(stream, &watch, peer, front.clone(), shutdown).await;
-        if watch.began_with(HANDSHAKE) && front.told_of_tls.passes(front.time.moment()) {
+        if watch.began_with(HANDSHAKE) && front.told_of_tls.say(front.time.moment()).is_some() {
             tracing::warn!(
                 ?peer,
                 "a client speaks TLS to this port, which speaks HTTP alone: it needs http://, or the node --tls-cert and --tls-key"

@@ -21,14 +21,12 @@ use super::Tls;
 use crate::{
     http::{
         error::{Code, Error},
-        server::{
-            seldom::Seldom,
-            stall::{Watch, Watched},
-        },
+        server::stall::{Watch, Watched},
     },
     limits::{
         HTTP_LEFTOVER_WAIT_MAX, HTTP1_HEAD_BYTES_MAX, TLS_HANDSHAKE_WAIT_MAX, TLS_HANDSHAKES_MAX,
     },
+    telemetry::repeats::Repeats,
     time_source::TimeSource,
 };
 
@@ -44,7 +42,7 @@ pub(in crate::http) struct Door {
     tls: Arc<Tls>,
     time: TimeSource,
     places: Places,
-    told: Seldom,
+    told: Repeats,
 }
 
 /// The end of a handshake.
@@ -62,7 +60,7 @@ impl Door {
             tls,
             time,
             places: Places::new(most),
-            told: Seldom::default(),
+            told: Repeats::default(),
         }
     }
 
@@ -80,7 +78,7 @@ impl Door {
                 Some(opened)
             }
             Some(Ok(Shaken::Plain)) => {
-                if self.told.passes(self.time.moment()) {
+                if self.told.say(self.time.moment()).is_some() {
                     tracing::warn!(
                         ?peer,
                         "a client speaks HTTP without TLS to this port: it needs https://"
@@ -91,7 +89,7 @@ impl Door {
             // Checks of ports and of balancers end so.
             Some(Err(error)) if error.kind() == io::ErrorKind::UnexpectedEof => self.count("left"),
             Some(Err(error)) => {
-                if self.told.passes(self.time.moment()) {
+                if self.told.say(self.time.moment()).is_some() {
                     tracing::warn!(?peer, %error, "a handshake of TLS failed");
                 }
                 self.count("failed")
