@@ -104,6 +104,11 @@ pub(super) fn advice(reasons: &str) -> &'static str {
     if reasons.contains("CertificateRequired") {
         return "; the server asks for a client certificate: --client-cert and --client-key, or `identity` of the builder";
     }
+    // The reason that the server gave may be lost where it closes the connection before the request is written.
+    if reasons.contains("connection was not ready") {
+        return "; the server closed the connection at once: if it asks for a client certificate, give --client-cert and --client-key, \
+                or `identity` of the builder";
+    }
     if reasons.contains("InvalidContentType") {
         return "; the server does not speak TLS: try http://";
     }
