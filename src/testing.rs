@@ -55,11 +55,12 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use crate::{
     client::{self, Client},
     flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
-        service::Service,
+        base::{
+            agendas::outbox::Outbox,
+            budget::Budget,
+            context::{Context, Settings},
+        },
+        stages::{node::Node, service::Service},
     },
     http,
     model::{

@@ -32,10 +32,12 @@ use tokio_util::sync::CancellationToken;
 
 use tickwheel::{
     flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
+        base::{
+            agendas::outbox::Outbox,
+            budget::Budget,
+            context::{Context, Settings},
+        },
+        stages::node::Node,
     },
     http::{Options, router, serve},
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::dispatch::record,
+    flow::life::record,
     model::{
         backoff::{Backoff, Jitter},
         dispatch::Dispatch,

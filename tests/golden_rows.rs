@@ -6,7 +6,7 @@ use std::{fmt::Write as _, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::dead_letters::places::{Part, Scope, Spot},
+    flow::base::tables::letters::{Part, Scope, Spot},
     model::{
         backoff::Jitter,
         callback::{Callback, Policy},

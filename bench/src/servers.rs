@@ -17,15 +17,18 @@ use anyhow::{Context as _, bail};
 use tickwheel::{
     client::Client,
     flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        family::pokes::Pokes,
-        internal::outbox::Outbox,
-        node::Node,
-        ordering::handed::Handed,
+        base::{
+            agendas::{handed::Handed, outbox::Outbox, pokes::Pokes},
+            budget::Budget,
+            context::{Context, Settings},
+        },
+        stages::node::Node,
     },
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
-    queue::{Publisher as _, kafka, kafka::KafkaPublisher},
+    queue::{
+        Publisher as _,
+        kafka::{self, KafkaPublisher},
+    },
     store::cassandra,
     time_source::TimeSource,
 };
@@ -174,7 +177,7 @@ pub(crate) fn shape() -> anyhow::Result<Shape> {
 pub(crate) struct InProcess(Node);
 
 impl InProcess {
-    pub(crate) fn service(&self) -> Arc<tickwheel::flow::service::Service> {
+    pub(crate) fn service(&self) -> Arc<tickwheel::flow::stages::service::Service> {
         self.0.service()
     }
 

@@ -26,11 +26,13 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
-        records::api_keys::ApiKeys,
+        base::{
+            agendas::outbox::Outbox,
+            budget::Budget,
+            context::{Context, Settings},
+            records::api_keys::ApiKeys,
+        },
+        stages::node::Node,
     },
     http::{self, server::starting::Gate, tls},
     model::{

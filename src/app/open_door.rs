@@ -4,7 +4,7 @@ use std::{net::SocketAddr, time::Duration};
 
 use tokio_util::sync::CancellationToken;
 
-use crate::{flow::records::api_keys::ApiKeys, time_source::TimeSource};
+use crate::{flow::base::records::api_keys::ApiKeys, time_source::TimeSource};
 
 /// Tells whether the node would let everybody in: it listens beyond this machine, and there is no key of the API. It asks until
 /// the store answers or the node is told to stop. Until then the node only says that it is not ready.

@@ -4,13 +4,10 @@ use std::{path::PathBuf, sync::Arc};
 
 use super::servers;
 use crate::{
-    flow::wheel::recover,
+    flow::stages::wheel::recover,
     http,
     model::wheel::Shape,
-    queue::{
-        self, Publisher, Subscriptions,
-        embedded::{self as embedded_queue, EmbeddedQueue},
-    },
+    queue::{self, Publisher, Subscriptions, embedded as embedded_queue, embedded::EmbeddedQueue},
     store::{self, Store, Underway, embedded},
     time_source::TimeSource,
 };

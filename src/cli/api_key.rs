@@ -24,7 +24,7 @@ use crate::{
     app,
     client::{self, NewStart, RateLimit, StartTime},
     config::{Settings, StoreArgs},
-    flow::records::{
+    flow::base::records::{
         api_keys::ApiKeys,
         key_changes::{Created, Revoked},
     },

@@ -21,6 +21,7 @@ mod doctor;
 mod drill;
 mod export;
 mod fields;
+mod finding;
 mod guard;
 mod healthcheck;
 mod import;

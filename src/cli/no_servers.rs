@@ -2,7 +2,7 @@
 //!
 //! Most settings that name servers are refused with the same sentence when they are loaded.
 
-use super::{Failure, doctor::finding::Finding};
+use super::{Failure, finding::Finding};
 use crate::{
     app::{QueueOptions, StoreOptions},
     config::{NEEDS_CLUSTER, Settings},

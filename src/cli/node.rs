@@ -4,7 +4,7 @@ use super::{Failure, servers};
 use crate::{
     app::{self, QueueOptions, StoreOptions, executor::mail::SmtpOptions},
     config::{LogFormat, QueueKind, Role, Settings, StoreKind},
-    flow::{context, schedules::zones::Zones},
+    flow::base::{context, zones::Zones},
     http::tls,
     limits::{self, EMBEDDED_BALLAST_BYTES},
     store::embedded,

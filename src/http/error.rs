@@ -11,7 +11,7 @@ pub use super::code::Code;
 use super::trace;
 use crate::{
     api::problem::{FieldError, PROBLEM_JSON, Problem},
-    flow::api::TaskView,
+    flow::base::api::TaskView,
     model::ids::TaskId,
 };
 

@@ -3,7 +3,7 @@
 use axum::http::StatusCode;
 
 use super::*;
-use crate::flow::api::Fault;
+use crate::flow::base::api::Fault;
 
 #[test]
 fn codes_are_listed_once_and_are_error_statuses() {

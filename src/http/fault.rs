@@ -5,7 +5,7 @@ use std::time::Duration;
 use super::error::{Code, Error};
 use crate::{
     api::problem::FieldError,
-    flow::api::Fault,
+    flow::base::api::Fault,
     model::{family::Refusal, join},
 };
 

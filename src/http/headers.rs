@@ -7,7 +7,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::error::{Code, Error};
 use crate::{
-    flow::api::TaskView,
+    flow::base::api::TaskView,
     model::{callback::Policy, schedule::life::ScheduleSpec},
     schema::{policy_bytes, schedule_bytes},
 };

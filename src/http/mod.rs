@@ -56,7 +56,7 @@ pub mod show {
     pub use super::convert::api_key::{key_response, wish};
 }
 use crate::{
-    api::text::shorten, flow::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
+    api::text::shorten, flow::stages::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
     telemetry::repeats::Repeats, time_source::TimeSource,
 };
 

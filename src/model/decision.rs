@@ -43,6 +43,20 @@ pub enum Decision {
     EndSteps,
 }
 
+impl Decision {
+    /// Returns its name in metrics.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Drop => "drop",
+            Self::Publish(_) => "publish",
+            Self::LookAgain { .. } => "look_again",
+            Self::End { .. } => "end",
+            Self::EndSteps => "end_steps",
+        }
+    }
+}
+
 /// A publication that a firing entry asks for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Publish {

@@ -2,7 +2,7 @@
 //!
 //! Two dispatches of a task differ in generation or in attempt; a repetition of one is the same value. The
 //! types that carry only a part of it keep that part: a claim and its event have no start, since the row has
-//! it; a version of [leftovers](crate::flow::entries::leftovers) is generation and attempt; a decision names
+//! it; a version of [leftovers](crate::flow::base::entries::leftovers) is generation and attempt; a decision names
 //! no id, since its entry does.
 
 use std::sync::Arc;

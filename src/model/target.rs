@@ -1,7 +1,7 @@
 //! The target tells all stages where a due task goes, and what follows from its kind.
 //!
 //! Stages ask a target for its class, lane or name and do not match on its kind. Only these places know the
-//! kinds: this file, `flow/dispatch/record.rs`, which makes the record of a due task, the codec in
+//! kinds: this file, `flow/life/record.rs`, which makes the record of a due task, the codec in
 //! `schema/spec.rs`, the type of the API in `api/target.rs` with its conversion in `http/convert/target.rs`,
 //! the flag in `cli/request.rs`, and the constructors of the client.
 

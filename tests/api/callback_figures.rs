@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use tickwheel::flow::poll::PollRequest;
+use tickwheel::flow::stages::poll::PollRequest;
 
 use super::{
     Site,

@@ -7,7 +7,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, header};
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use tickwheel::{
-    flow::records::api_keys::hash,
+    flow::base::records::api_keys::hash,
     http::access::given::{Given, given},
     model::{
         access::{ApiKey, KeyId, KeyText, Role, SECRET_BYTES},

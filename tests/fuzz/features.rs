@@ -5,9 +5,9 @@ use std::time::Duration;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD as BASE64};
 use bytes::Bytes;
 use tickwheel::{
-    flow::dead_letters::{
-        places::{Scope, Spot},
-        walk::Wanted,
+    flow::{
+        base::tables::letters::{Scope, Spot},
+        stages::letters::walk::Wanted,
     },
     http::convert::{dead_letter_token, page_token},
     model::{

@@ -10,10 +10,12 @@ use axum::{
 };
 use tickwheel::{
     flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
+        base::{
+            agendas::outbox::Outbox,
+            budget::Budget,
+            context::{Context, Settings},
+        },
+        stages::node::Node,
     },
     http::{Options, router},
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},

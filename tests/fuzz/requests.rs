@@ -19,8 +19,8 @@ use tickwheel::{
         worker::{ClaimItem, HeartbeatItem, SettleItem, View},
     },
     flow::{
-        api::VisibleState,
-        query::{filed::Filed, filter::Filter, list::Cursor},
+        base::api::VisibleState,
+        stages::query::{filed::Filed, filter::Filter, list::Cursor},
     },
     http::{
         convert::{

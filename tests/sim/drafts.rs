@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{
         backoff::{Backoff, Jitter},
         target::Target,

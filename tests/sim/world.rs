@@ -12,16 +12,16 @@ use std::{
 use tempfile::TempDir;
 use tickwheel::{
     flow::{
-        api::{
-            ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, View,
-            VisibleState,
+        base::{
+            agendas::outbox::Outbox,
+            api::{
+                ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, View,
+                VisibleState,
+            },
+            budget::Budget,
+            context::{Context, Settings},
         },
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
-        poll::PollRequest,
-        service::Service,
+        stages::{node::Node, poll::PollRequest, service::Service},
     },
     limits::EMBEDDED_RECORDS_AT_ONCE,
     model::{

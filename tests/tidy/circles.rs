@@ -21,17 +21,17 @@ use super::{
 const PASSES_MAX: usize = 16;
 
 /// The files of all crates, by number.
-struct Tree {
+pub(super) struct Tree {
     files: Vec<File>,
     modules: BTreeMap<Vec<String>, usize>,
 }
 
 /// The use of an item of another file.
 #[derive(Debug)]
-struct Use {
-    of: usize,
-    item: String,
-    line: usize,
+pub(super) struct Use {
+    pub(super) of: usize,
+    pub(super) item: String,
+    pub(super) line: usize,
 }
 
 #[test]
@@ -46,15 +46,7 @@ fn files_do_not_use_each_other_in_a_circle() {
 
 /// The circles, each with the uses that make the shortest way round.
 fn circles(sources: &[Source]) -> Vec<String> {
-    let files: Vec<File> = sources.iter().map(read).collect();
-    let modules = files
-        .iter()
-        .enumerate()
-        .map(|(at, file)| (file.module.clone(), at));
-    let tree = Tree {
-        modules: modules.collect(),
-        files,
-    };
+    let tree = Tree::of(sources);
     let uses: Vec<Vec<Use>> = (0..tree.files.len()).map(|at| tree.uses(at)).collect();
     let reached: Vec<BTreeSet<usize>> = (0..uses.len()).map(|at| reached(&uses, at)).collect();
     let mut told: BTreeSet<usize> = BTreeSet::new();
@@ -91,8 +83,28 @@ fn reached(uses: &[Vec<Use>], from: usize) -> BTreeSet<usize> {
 }
 
 impl Tree {
+    pub(super) fn of(sources: &[Source]) -> Self {
+        let files: Vec<File> = sources.iter().map(read).collect();
+        let modules = files
+            .iter()
+            .enumerate()
+            .map(|(at, file)| (file.module.clone(), at));
+        Self {
+            modules: modules.collect(),
+            files,
+        }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.files.len()
+    }
+
+    pub(super) fn path(&self, at: usize) -> &str {
+        &self.files[at].path
+    }
+
     /// The uses of a file that count.
-    fn uses(&self, at: usize) -> Vec<Use> {
+    pub(super) fn uses(&self, at: usize) -> Vec<Use> {
         let file = &self.files[at];
         let imported = file
             .imports

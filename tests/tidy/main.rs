@@ -15,6 +15,7 @@ mod order;
 mod packages;
 mod prose;
 mod publish;
+mod storeys;
 mod surface;
 
 use std::{

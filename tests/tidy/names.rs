@@ -91,7 +91,7 @@ pub(crate) fn read(source: &Source) -> File {
     file
 }
 
-/// `src/flow/poll/hub.rs` is `tickwheel`, `flow`, `poll`, `hub`.
+/// `src/flow/stages/poll/hub.rs` is `tickwheel`, `flow`, `poll`, `hub`.
 pub(crate) fn module(path: &str) -> Vec<String> {
     let (name, rest) = match path.strip_prefix("bench/src/") {
         Some(rest) => ("bench", rest),

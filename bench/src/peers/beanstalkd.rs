@@ -12,10 +12,13 @@ use tickwheel::{model::time::Millis, time_source::TimeSource};
 use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task,
     process::{Process, find, free_address},
-    setting::{Kind, MILLISECOND, Setting},
     wire::{Wire, line},
 };
-use crate::{embedded::check::Arrival, payload};
+use crate::{
+    embedded::check::Arrival,
+    payload,
+    report::setting::{Kind, MILLISECOND, Setting},
+};
 
 const SETTING: Setting = Setting {
     kind: Kind::Beanstalkd,

@@ -9,8 +9,8 @@ use super::{
     adapter::{Adapter, fetched},
     process::find,
     resp,
-    setting::{Kind, MILLISECOND, Setting},
 };
+use crate::report::setting::{Kind, MILLISECOND, Setting};
 
 const SETTING: Setting = Setting {
     kind: Kind::Bullmq,

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use tickwheel::time_source::TimeSource;
 
-use super::{Manner, Scenario, Setup, case::Case, scenarios::Run, setting::Setting, table::Figure};
-use crate::report::Report;
+use super::{Manner, Scenario, Setup, case::Case, scenarios::Run};
+use crate::report::{Report, table::Figure};
 
 /// How long the harness tries to remove the files of a peer: its processes may still be ending.
 const REMOVE_LIMIT: Duration = Duration::from_secs(10);
@@ -101,7 +101,7 @@ pub(super) async fn remove(directory: &std::path::Path, time: &TimeSource) -> an
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::peers::{catalogue::chosen, setting::Kind};
+    use crate::{peers::catalogue::chosen, report::setting::Kind};
 
     #[test]
     fn every_rate_is_a_case_and_the_highest_comes_first() {

@@ -1,10 +1,7 @@
 //! The catalogue lists for the comparison the settings of all peers, and starts each of them.
 
-use super::{
-    Peer, Place, beanstalkd, bullmq, nats, postgres, redis, rocketmq,
-    setting::{Kind, Setting},
-    tickwheel,
-};
+use super::{Peer, Place, beanstalkd, bullmq, nats, postgres, redis, rocketmq, tickwheel};
+use crate::report::setting::{Kind, Setting};
 
 /// Starts a peer with a setting.
 pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Box<dyn Peer>> {

@@ -22,8 +22,6 @@ mod redis;
 mod resp;
 mod rocketmq;
 mod scenarios;
-pub(crate) mod setting;
-pub(crate) mod table;
 mod tickwheel;
 mod wire;
 
@@ -39,11 +37,13 @@ use anyhow::{Context as _, bail};
 use async_trait::async_trait;
 use clap::{Args, ValueEnum};
 
-use self::setting::{Kind, Setting};
 use crate::{
     embedded::{check::Arrival, service::load_average, told_to_stop},
     finish::finish,
-    report::Report,
+    report::{
+        Report,
+        setting::{Kind, Setting},
+    },
 };
 
 /// A scenario that every peer goes through.

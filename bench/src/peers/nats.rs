@@ -19,10 +19,13 @@ use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task,
     adapter::fetched,
     process::{Process, free_address},
-    setting::{Kind, MILLISECOND, Setting},
     wire::{Wire, line},
 };
-use crate::{embedded::check::Arrival, payload};
+use crate::{
+    embedded::check::Arrival,
+    payload,
+    report::setting::{Kind, MILLISECOND, Setting},
+};
 
 use tickwheel::{model::time::rfc3339, time_source::TimeSource};
 

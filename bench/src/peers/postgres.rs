@@ -18,8 +18,8 @@ use super::{
     adapted::Adapted,
     adapter::Adapter,
     process::{Process, free_address},
-    setting::{Kind, MILLISECOND, Setting},
 };
+use crate::report::setting::{Kind, MILLISECOND, Setting};
 
 pub(super) const SETTINGS: [Setting; 1] = [Setting {
     kind: Kind::Postgres,

@@ -14,10 +14,13 @@ use super::{
     Consumer, Manner, Peer, Place, Producer, Settled, Task,
     process::Process,
     resp::{self, Reply, ask, push},
-    setting::{Kind, MILLISECOND, Setting},
     wire::Wire,
 };
-use crate::{embedded::check::Arrival, payload};
+use crate::{
+    embedded::check::Arrival,
+    payload,
+    report::setting::{Kind, MILLISECOND, Setting},
+};
 
 const SETTING: Setting = Setting {
     kind: Kind::Redis,

@@ -10,8 +10,8 @@ use super::{
     adapted::Adapted,
     adapter::{Adapter, java},
     process::{Process, free_address},
-    setting::{Kind, Setting},
 };
+use crate::report::setting::{Kind, Setting};
 
 const SETTING: Setting = Setting {
     kind: Kind::Rocketmq,

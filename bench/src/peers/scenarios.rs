@@ -16,8 +16,6 @@ use super::{
     load::{Loaded, Plan, Seen, Wait},
     process,
     process::Usage,
-    setting::Setting,
-    table::{Figure, Value},
 };
 use crate::{
     check::Check,
@@ -25,7 +23,11 @@ use crate::{
         check::{Registered, Verdict, verdict},
         service::{bytes_below, load_average, own_usage},
     },
-    report::{Costs, Report},
+    report::{
+        Costs, Report,
+        setting::Setting,
+        table::{Figure, Value},
+    },
 };
 
 /// Tasks that go first, so that both sides are warm; they are checked like the others.

@@ -20,14 +20,11 @@ use tokio::{
 };
 use uuid::Uuid;
 
-use super::wire::owed;
-use super::{
-    Consumer, Manner, Peer, Place, Producer, Settled, Task,
-    setting::{Kind, MILLISECOND, Setting},
-};
+use super::{Consumer, Manner, Peer, Place, Producer, Settled, Task, wire::owed};
 use crate::{
     embedded::{check::Arrival, http::Connection, service::Service, wire},
     payload,
+    report::setting::{Kind, MILLISECOND, Setting},
 };
 
 const NAME: &str = "tickwheel";

@@ -5,7 +5,7 @@ use serde::Serialize;
 use crate::{
     chart::Chart,
     check::Check,
-    peers::{setting::Setting, table},
+    report::{setting::Setting, table},
 };
 
 /// The resources that a measurement took.

@@ -1,6 +1,8 @@
 //! The report writes results in one format: a table for people, JSON lines for programs.
 
 mod lines;
+pub(crate) mod setting;
+pub(crate) mod table;
 
 use std::{
     fs::File,
@@ -10,13 +12,9 @@ use std::{
 
 use hdrhistogram::Histogram;
 
-use self::lines::text;
 pub(crate) use self::lines::{Costs, Line};
-use crate::{
-    chart::Chart,
-    check::Check,
-    peers::{setting::Setting, table},
-};
+use self::{lines::text, setting::Setting};
+use crate::{chart::Chart, check::Check};
 
 /// All measurements of a run.
 #[derive(Debug, Default)]

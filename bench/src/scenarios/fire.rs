@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use anyhow::{bail, ensure};
 use futures_util::{StreamExt as _, stream};
 use tickwheel::{
-    flow::{api::NewTask, service::Service},
+    flow::{base::api::NewTask, stages::service::Service},
     model::{target::Target, task::Priority, time::Millis},
     queue::message,
 };

@@ -18,7 +18,7 @@ use rdkafka::{
     producer::{BaseRecord, Producer as _, ProducerContext, ThreadedProducer},
 };
 use tickwheel::{
-    flow::dispatch::record::record,
+    flow::life::record::record,
     model::dispatch::Dispatch,
     queue::{
         Partition, Record,

@@ -6,7 +6,7 @@
 use std::sync::{Arc, PoisonError};
 
 use tickwheel::{
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{ids::TaskId, time::Millis},
 };
 

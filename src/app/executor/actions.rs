@@ -18,9 +18,9 @@ use crate::{
         worker::View,
     },
     flow::{
-        api,
-        internal::actions::{self, Facts, Work, end_of},
-        service::Service,
+        base::api,
+        features::ends::actions::{self, Facts, Work, end_of},
+        stages::service::Service,
     },
     http::convert::{http_call::callback_of, task_view::with_attempts},
     limits::NOTIFY_TRIED_FOR,

@@ -8,7 +8,7 @@ use std::{borrow::Cow, sync::Arc};
 use bytes::Bytes;
 
 use crate::{
-    flow::{internal::dead_letter_topic, service::Service},
+    flow::{features::ends::dead_letter_topic, stages::service::Service},
     limits::NOTIFY_TRIED_FOR,
     model::{
         dead_letter_record::DeadLetterRecord,

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::{actions::Doer, http::Delivery, mail::Mailer, own_service::OwnService};
 use crate::{
-    flow::service::Service,
+    flow::stages::service::Service,
     limits,
     model::{
         action_task::CALLBACK as ACTION, address::Allowed,

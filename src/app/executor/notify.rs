@@ -17,7 +17,7 @@ use crate::{
         task_response::TaskResponse,
         worker::View,
     },
-    flow::{internal::notices, service::Service},
+    flow::{features::ends::notices, stages::service::Service},
     http::convert::{
         http_call::callback_of,
         notify::{end_state, tree_outcome},

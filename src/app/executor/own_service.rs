@@ -19,9 +19,8 @@ use crate::{
     },
     client::Error,
     flow::{
-        api::{self, SettleAnswer},
-        poll,
-        service::Service,
+        base::api::{self, SettleAnswer},
+        stages::{poll, service::Service},
     },
     http::{
         self,

@@ -9,11 +9,11 @@ use std::{
 
 use indicatif::HumanBytes;
 
-use super::finding::{Finding, bad, good};
 use crate::{
     cli::{
         Failure,
         backup::{bytes_bar, in_thread},
+        finding::{Finding, bad, good},
         reach,
     },
     config::Settings,

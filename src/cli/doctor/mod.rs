@@ -2,7 +2,6 @@
 //! do.
 
 mod directory;
-pub(super) mod finding;
 mod ntp;
 mod workers;
 
@@ -10,8 +9,12 @@ use std::io::Write as _;
 
 use clap::Args;
 
-use self::finding::{Finding, bad, good};
-use super::{Exit, Failure, Format, PrintArgs, output::printable, servers, variables};
+use super::{
+    Exit, Failure, Format, PrintArgs,
+    finding::{Finding, bad, good},
+    output::printable,
+    servers, variables,
+};
 use crate::{
     config::{QueueKind, Settings, SettingsArgs, StoreKind},
     time_source::TimeSource,

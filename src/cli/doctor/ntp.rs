@@ -7,8 +7,10 @@ use std::{io, time::Duration};
 
 use tokio::net::UdpSocket;
 
-use super::finding::{Finding, bad, good};
-use crate::time_source::TimeSource;
+use crate::{
+    cli::finding::{Finding, bad, good},
+    time_source::TimeSource,
+};
 
 const ABOUT: &str = "clock";
 

@@ -2,9 +2,12 @@
 
 use std::time::Duration;
 
-use super::finding::{Finding, bad, good};
 use crate::{
-    cli::{Failure, reach},
+    cli::{
+        Failure,
+        finding::{Finding, bad, good},
+        reach,
+    },
     client::{StatsResponse, UnclaimedCallback},
     config::Settings,
     limits::UNCLAIMED_WARN,

@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use crate::{
-    cli::doctor::finding::{Finding, bad, good},
+    cli::finding::{Finding, bad, good},
     limits::TOPIC_RETENTION,
     model::time::{Millis, whole_millis},
-    queue::kafka::conditions::{self as kafka, TopicState},
-    store::cassandra::conditions::{self as cassandra, Repaired},
+    queue::kafka::{conditions as kafka, conditions::TopicState},
+    store::cassandra::{conditions as cassandra, conditions::Repaired},
 };
 
 /// Copies of each row and of each record.

@@ -4,7 +4,7 @@ use super::{conditions, settings};
 use crate::{
     cli::{
         Failure,
-        doctor::finding::{Finding, bad, good},
+        finding::{Finding, bad, good},
     },
     config::Settings,
     queue::{

@@ -7,7 +7,7 @@ use super::{conditions, settings};
 use crate::{
     cli::{
         Failure,
-        doctor::finding::{Finding, bad, good},
+        finding::{Finding, bad, good},
     },
     config::Settings,
     model::{

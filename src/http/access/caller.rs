@@ -13,7 +13,7 @@ use crate::{
         text::shorten,
         worker,
     },
-    flow::api::View,
+    flow::base::api::View,
     http::{
         Api,
         convert::http_url::callback_of_url,

@@ -35,7 +35,7 @@ use super::{
     error::{Code, Error},
 };
 use crate::{
-    flow::records::api_keys::hash,
+    flow::base::records::api_keys::hash,
     limits::{KEY_LOOK_INTERVAL, KEY_RATES_MAX},
     model::{
         access::{ApiKey, KeyId, Need, Used},

@@ -9,7 +9,7 @@ use super::{
     rules::Rule,
 };
 use crate::{
-    flow::api::Fault,
+    flow::base::api::Fault,
     http::{
         Api,
         error::{Code, Error},

@@ -18,8 +18,8 @@ use crate::{
         time,
     },
     flow::{
-        api::TaskView,
-        internal::outcomes::{Stage, Standing},
+        base::api::TaskView,
+        stages::ends::outcomes::{Stage, Standing},
     },
     http::error::{Code, Error},
     limits::{

@@ -18,7 +18,7 @@ use crate::{
             ClaimItem, ClaimResponse, ClaimResult, HeartbeatItem, SettleItem, SettleResult, View,
         },
     },
-    flow::api::{self, ClaimAnswer, Fault, TaskView, VisibleState},
+    flow::base::api::{self, ClaimAnswer, Fault, TaskView, VisibleState},
     http::error::{Code, Error},
     model::{
         backoff::Backoff,

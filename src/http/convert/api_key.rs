@@ -7,7 +7,7 @@ use crate::{
         callback::RateLimit,
         time,
     },
-    flow::records::key_changes::Wish,
+    flow::base::records::key_changes::Wish,
     http::error::Error,
     limits::API_KEY_CALLBACKS_MAX,
     model::{

@@ -17,8 +17,8 @@ use crate::{
         time,
     },
     flow::{
-        api::NewTask,
-        tasks::{
+        base::api::NewTask,
+        life::{
             asked::{AskedTask, RequestMark},
             plant::{self, NewTree},
         },

@@ -23,7 +23,7 @@ use crate::{
         text::DurationText,
         time,
     },
-    flow::records::callbacks::GateChange,
+    flow::base::records::callbacks::GateChange,
     http::error::{Code, Error},
     limits::{
         ATTEMPT_TIMEOUT_MIN, CALLBACK_LABELS_BYTES_MAX, CLAIM_TIMEOUT_MIN, DESCRIPTION_CHARS_MAX,

@@ -21,8 +21,8 @@ use crate::{
         worker::View,
     },
     flow::{
-        api::{NewTask, TaskView, VisibleState},
-        internal::actions::end_of,
+        base::api::{NewTask, TaskView, VisibleState},
+        features::ends::actions::end_of,
     },
     http::error::{Code, Error},
     limits::{THEN_BYTES_MAX, THEN_LEVELS_MAX, THEN_MAX},

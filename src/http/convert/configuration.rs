@@ -17,7 +17,7 @@ use crate::{
         problem::FieldError,
         time,
     },
-    flow::records::callbacks::GateChange,
+    flow::base::records::callbacks::GateChange,
     http::error::{Code, Error},
     limits::{GATES_MAX, KEY_CHARS_MAX},
     model::{

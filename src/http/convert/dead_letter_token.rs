@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::{
-    flow::dead_letters::{
-        places::{Scope, Spot},
-        walk::Wanted,
+    flow::{
+        base::tables::letters::{Scope, Spot},
+        stages::letters::walk::Wanted,
     },
     model::time::Millis,
 };

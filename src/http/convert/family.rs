@@ -8,7 +8,7 @@ use super::{
 };
 use crate::{
     api::{problem::FieldError, task_request::TaskRequest, text::shorten, time},
-    flow::tasks::plant::{ChildStart, NewChild},
+    flow::life::plant::{ChildStart, NewChild},
     http::error::{Code, Error},
     limits::{TREE_LEVELS_MAX, TREE_TASKS_MAX},
     model::{draft::TaskDraft, family::Kin, ids::TaskId},

@@ -16,7 +16,7 @@ use crate::{
         task_response::TaskState,
         time,
     },
-    flow::{api::VisibleState, jobs::desk::Reach},
+    flow::{base::api::VisibleState, stages::jobs::desk::Reach},
     http::error::{Code, Error},
     limits::{JOB_LABELS_MAX, JOB_RATE_MAX, JOB_RATE_MIN, LABEL_CHARS_MAX},
     model::{

@@ -9,7 +9,7 @@ use crate::{
         task_request::TaskRequest,
         text::shorten,
     },
-    flow::api::TaskView,
+    flow::base::api::TaskView,
     http::error::{Code, Error},
     limits::{AFTER_IDS_MAX, AFTER_IDS_OF_REQUEST_MAX},
     model::{

@@ -17,7 +17,7 @@ use crate::{
         text::{DurationText, InstantText, shorten},
         time,
     },
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     http::error::{Code, Error},
     limits::{
         ATTEMPT_TIMEOUT_MIN, ATTEMPTS_MAX, CLAIM_TIMEOUT_MIN, HEARTBEAT_TIMEOUT_MIN,

@@ -11,8 +11,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use crate::{
     flow::{
-        api::VisibleState,
-        query::{filed::Filed, filter::Filter, list::Cursor},
+        base::api::VisibleState,
+        stages::query::{filed::Filed, filter::Filter, list::Cursor},
     },
     model::{
         entry::{Key, KeyCode},

@@ -12,7 +12,7 @@ use crate::{
         text::DurationText,
         time,
     },
-    flow::poll,
+    flow::stages::poll,
     http::error::Error,
     limits::{POLL_CALLBACKS_MAX, POLL_TASKS_MAX, WAIT_MAX, WORKER_VERSION_CHARS_MAX},
 };

@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     api::task_request::{RescheduleRequest, TaskRequest},
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     http::error::Error,
     model::{
         backoff::{Backoff, Jitter},

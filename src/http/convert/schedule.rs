@@ -17,9 +17,9 @@ use crate::{
         task_request::TaskRequest,
         time,
     },
-    flow::schedules::{
-        desk::{Desk, Order},
-        zones::Zones,
+    flow::{
+        base::zones::Zones,
+        stages::schedules::desk::{Desk, Order},
     },
     http::error::{Code, Error},
     limits::{

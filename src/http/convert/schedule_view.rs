@@ -19,7 +19,7 @@ use crate::{
         text::DurationText,
         worker::View,
     },
-    flow::{api::VisibleState, schedules::desk::ListedRun},
+    flow::{base::api::VisibleState, stages::schedules::desk::ListedRun},
     limits::NEXT_TIMES,
     model::{
         schedule::{

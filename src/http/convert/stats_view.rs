@@ -6,7 +6,7 @@ use crate::{
         ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
         StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
     },
-    flow::query::stats::Stats,
+    flow::stages::query::stats::Stats,
     model::{ids::NodeId, time::TickLength},
 };
 

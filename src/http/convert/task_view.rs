@@ -20,7 +20,7 @@ use crate::{
         tree::TreeState,
         worker::View,
     },
-    flow::api::{self, TaskView, VisibleState},
+    flow::base::api::{self, TaskView, VisibleState},
     http::error::{Code, Error},
     model::{
         backoff::{self, Backoff},

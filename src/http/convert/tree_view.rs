@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use super::task_view::tree_state;
 use crate::{
     api::tree::{TreeNodeResponse, TreeResponse},
-    flow::{api::VisibleState, family::tree::Node},
+    flow::{base::api::VisibleState, stages::tree::read::Node},
 };
 
 /// Width of a level of the picture, in pixels.

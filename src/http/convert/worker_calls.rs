@@ -22,7 +22,7 @@ use crate::{
             HeartbeatStatus, SettleItem, SettleOutcome, SettleResult, SettleStatus, View,
         },
     },
-    flow::api,
+    flow::base::api,
     http::error::{Code, Error},
     limits::{ERROR_CHARS_MAX, PROGRESS_BYTES_MAX, RESULT_BYTES_MAX, WORKER_CHARS_MAX},
     model::{dispatch::Dispatch, ids::TaskId, result::TaskResult, state::Outcome},

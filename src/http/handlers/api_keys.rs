@@ -17,7 +17,7 @@ use crate::{
         text::{InstantText, shorten},
         time,
     },
-    flow::records::key_changes::{Created, Revoked},
+    flow::base::records::key_changes::{Created, Revoked},
     http::{
         Api,
         access::{ANONYMOUS, Caller},

@@ -20,7 +20,7 @@ use crate::{
         problem::Problem,
         text::shorten,
     },
-    flow::{query::activity::Activity, records::callbacks::Changed},
+    flow::{base::records::callbacks::Changed, stages::query::activity::Activity},
     http::{
         Api,
         access::Caller,

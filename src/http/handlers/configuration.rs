@@ -27,7 +27,7 @@ use crate::{
         problem::Problem,
         schedule::ImportOutcome,
     },
-    flow::records::{
+    flow::base::records::{
         callbacks::Changed,
         key_changes::{Known, Restored},
     },

@@ -21,13 +21,15 @@ use crate::{
         worker::View,
     },
     flow::{
-        api::{TaskView, VisibleState},
-        dead_letters::{
+        base::{
+            api::{TaskView, VisibleState},
+            tables::letters::{Scope, Spot},
+        },
+        life::erase::Erased,
+        stages::letters::{
             desk::{Listed, Preview, Redriven},
-            places::{Scope, Spot},
             walk::{Group, Wanted},
         },
-        tasks::erase::Erased,
     },
     http::{
         Api,

@@ -16,7 +16,7 @@ use crate::{
         text::shorten,
         worker::View,
     },
-    flow::jobs::desk::{Changed, Order, Registered},
+    flow::stages::jobs::desk::{Changed, Order, Registered},
     http::{
         Api,
         access::Caller,

@@ -16,7 +16,7 @@ use crate::{
         time,
         worker::View,
     },
-    flow::{self, api::VisibleState, query::filter::Filter},
+    flow::{self, base::api::VisibleState, stages::query::filter::Filter},
     http::{
         Api,
         convert::{
@@ -128,7 +128,7 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
 /// Returns the list of the task that a key names: one task at most.
 async fn by_key(api: &Api, callback: &str, key: &str) -> Result<ListTasksResponse, Error> {
     let task = match api.service.id_by_key(callback, key).await? {
-        Some(id) => api.service.get(id, flow::api::View::Basic).await?,
+        Some(id) => api.service.get(id, flow::base::api::View::Basic).await?,
         None => None,
     };
     let tasks = task.iter().map(|task| task_response(task, View::Basic));

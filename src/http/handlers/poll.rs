@@ -15,7 +15,7 @@ use crate::{
         poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
         problem::Problem,
     },
-    flow::poll::{Handout, Refusal},
+    flow::stages::poll::{Handout, Refusal},
     http::{
         Api,
         access::{Caller, while_allowed},

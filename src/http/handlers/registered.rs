@@ -13,8 +13,8 @@ use crate::{
         worker::View,
     },
     flow::{
-        api::{Fault, NewTask, TaskView},
-        tasks::{
+        base::api::{Fault, NewTask, TaskView},
+        life::{
             asked::{Answer, AskedTask},
             plant::NewTree,
         },

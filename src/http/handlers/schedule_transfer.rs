@@ -21,7 +21,7 @@ use crate::{
             ImportSchedulesResponse, NamedSchedule,
         },
     },
-    flow::schedules::desk::Changed,
+    flow::stages::schedules::desk::Changed,
     http::{
         Api,
         access::Caller,

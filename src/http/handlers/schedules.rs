@@ -29,8 +29,8 @@ use crate::{
         task_response::TaskResponse,
     },
     flow::{
-        schedules::desk::{Changed, Order, Outcome, Precondition},
-        tasks::asked::RequestMark,
+        life::asked::RequestMark,
+        stages::schedules::desk::{Changed, Order, Outcome, Precondition},
     },
     http::{
         Api,

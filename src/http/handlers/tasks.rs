@@ -29,8 +29,8 @@ use crate::{
         worker::View,
     },
     flow::{
-        api::{self, CancelOutcome, TaskView},
-        tasks::cancel as flow_cancel,
+        base::api::{self, CancelOutcome, TaskView},
+        life::cancel as flow_cancel,
     },
     http::{
         Api,

@@ -15,7 +15,7 @@ use crate::{
         tree::{CancelTreeResponse, RetryFailedRequest, RetryFailedResponse, TreeResponse},
         worker::View,
     },
-    flow::{api, family::retry::NotRetried},
+    flow::{base::api, stages::tree::retry::NotRetried},
     http::{
         Api, answer, body,
         convert::{

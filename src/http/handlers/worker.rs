@@ -19,7 +19,7 @@ use crate::{
             SubscribeResponse, View,
         },
     },
-    flow::api,
+    flow::base::api,
     http::{
         Api,
         access::Caller,

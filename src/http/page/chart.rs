@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::flow::query::second::Second;
+use crate::flow::base::figures::second::Second;
 
 const WIDTH: usize = 900;
 const HEIGHT: u64 = 120;

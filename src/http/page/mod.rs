@@ -16,11 +16,8 @@ use axum::{
 use super::{Api, error::Error};
 use crate::{
     flow::{
-        dispatch::unclaimed::Waiting,
-        query::{
-            recent::Fired,
-            stats::{Horizon, Stats},
-        },
+        base::figures::{recent::Fired, unclaimed::Waiting},
+        stages::query::stats::{Horizon, Stats},
     },
     limits::UNCLAIMED_WARN,
     model::{
@@ -315,8 +312,8 @@ fn grouped(number: u64) -> String {
 mod tests {
     use super::*;
     use crate::flow::{
-        dispatch::unclaimed::{Cause, Unclaimed},
-        query::stats::Standing,
+        base::figures::unclaimed::{Cause, Unclaimed},
+        stages::query::stats::Standing,
     };
 
     #[test]

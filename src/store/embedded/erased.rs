@@ -13,11 +13,11 @@
 use fjall::{AbstractTree as _, Error as Cause};
 
 use super::{
+    clock,
     disk::database::{Open, Space},
     faults::fault,
     key,
     marks::{Hidden, Mark},
-    reading::clock,
 };
 use crate::{
     model::{time::Millis, wheel::WheelNumber},

@@ -42,6 +42,7 @@
 //! ([`Underway`](super::Underway) lists what it needs).
 
 pub mod backup;
+mod clock;
 mod disk;
 mod erased;
 mod faults;
@@ -51,9 +52,11 @@ mod format_2_tests;
 mod format_3_tests;
 pub mod journal;
 pub mod key;
-mod marks;
 #[cfg(debug_assertions)]
+mod maintenance;
+mod marks;
 mod merging;
+mod private;
 mod reading;
 pub mod record_bytes;
 mod records;
@@ -62,7 +65,7 @@ mod sealed;
 mod shape;
 mod shared;
 mod stalls;
-mod sweep;
+mod sync;
 #[cfg(test)]
 mod sync_tests;
 mod tasks;
@@ -76,12 +79,6 @@ use std::{
     sync::Arc,
 };
 
-pub use self::disk::{
-    directory::{Format, Found, check_tables, damages, inspect, repair},
-    private::open_to_others,
-    space::{Probed, probe},
-    tables::{CheckedTables, DamagedFile, Defect},
-};
 use self::{
     disk::{
         database::{Open, Space},
@@ -91,6 +88,14 @@ use self::{
     room::Room,
     shared::Shared,
     writing::{command::Act, group::Group, handle::WriterHandle},
+};
+pub use self::{
+    disk::{
+        directory::{Format, Found, check_tables, damages, inspect, repair},
+        space::{Probed, probe},
+        tables::{CheckedTables, DamagedFile, Defect},
+    },
+    private::open_to_others,
 };
 use super::Error;
 use crate::{
@@ -304,7 +309,7 @@ fn add_clocks(open: &Open, shape: &Shape, time: &TimeSource) -> Result<(), Error
     let first = value::clock(&ClockRow::first(shape, time.now()));
     let mut group = Group::new(open, time.now());
     for wheel in shape.all_wheels() {
-        if reading::clock::read_if_any(open, wheel)?.is_none() {
+        if clock::read_if_any(open, wheel)?.is_none() {
             group.insert(Space::Clock, key::clock(wheel), first.clone());
         }
     }

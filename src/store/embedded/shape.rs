@@ -9,13 +9,13 @@
 use fjall::Slice;
 
 use super::{
+    clock,
     disk::{
         database::{Open, Space},
         directory::lines_of,
     },
     faults::fault,
     key,
-    reading::clock,
     writing::group::Group,
 };
 use crate::{model::wheel::Shape, store::Error};

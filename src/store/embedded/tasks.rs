@@ -6,11 +6,11 @@ use async_trait::async_trait;
 use fjall::Slice;
 
 use super::{
-    Store,
+    Store, clock,
     disk::database::{Open, Space},
     faults::{corrupt, fault},
     key,
-    reading::{clock, ended},
+    reading::ended,
     value,
     writing::command::{Act, Newest, TaskSwap},
 };

@@ -15,8 +15,8 @@ use serde_json::{Value, json};
 use tickwheel::{
     app::executor::Executor,
     flow::{
-        api::{SettleAnswer, SettleRequest},
-        poll::PollRequest,
+        base::api::{SettleAnswer, SettleRequest},
+        stages::poll::PollRequest,
     },
     model::{http_call, state::Outcome},
     store::{

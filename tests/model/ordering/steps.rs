@@ -1,4 +1,4 @@
-//! The steps of the model of sequences, as the rooms in `src/flow/ordering` take them.
+//! The steps of the model of sequences, as the rooms in `src/flow/features/sequence` take them.
 
 use super::{
     A, At, B, BEHIND, Entry, Flaw, Late, Life, NO_TURN, NOBODY, OVERTAKEN, Process, ROWS, Row,

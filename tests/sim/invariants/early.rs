@@ -7,7 +7,7 @@
 //!
 //! A record is compared with the earliest start that its task ever had. A record that is moved in the instant
 //! in which its slot closes may go out twice, at the old time and at the new one, as the service says
-//! (`src/flow/tasks/reschedule.rs`).
+//! (`src/flow/life/reschedule.rs`).
 //!
 //! The plan sets a slow clock back a little four times a second. The answer to an earlier decision may show a
 //! time after such a step, so as much is allowed while the plan has such a clock. Real slow clocks do not go

@@ -3,7 +3,7 @@
 //!
 //! Leases are wall clock time of nodes. While two clocks differ by more than the workers' margin, one node
 //! may take an attempt for dead that another has just granted, as the service says
-//! (`src/flow/cluster/clock_step.rs`). So a pair of executions is not judged if a fault moved a clock between
+//! (`src/flow/stages/cluster/clock_step.rs`). So a pair of executions is not judged if a fault moved a clock between
 //! the beginnings of the two, or was in force then.
 
 use super::{Ended, Findings};

@@ -12,7 +12,7 @@ use std::{
 use tickwheel::{
     app::executor::Executor,
     flaw::{self, Flaw},
-    flow::{api::NewTask, service::Service},
+    flow::{base::api::NewTask, stages::service::Service},
     model::{
         action::{Action, Actions, Check, CheckTime, Deed, When},
         email::Email,

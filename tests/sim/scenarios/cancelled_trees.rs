@@ -12,8 +12,8 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{NewTask, TaskView, View, VisibleState},
-        service::Service,
+        base::api::{NewTask, TaskView, View, VisibleState},
+        stages::service::Service,
     },
     model::{
         action::{End, When},

@@ -8,7 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use tickwheel::{
-    flow::{context::Context, node::Node},
+    flow::{base::context::Context, stages::node::Node},
     model::{ids::TaskId, task::Priority, time::Millis},
     queue::{
         Error, Probe, PublishError, Publisher, Record,

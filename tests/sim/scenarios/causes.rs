@@ -4,13 +4,13 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::SettleRequest,
-        dispatch::unclaimed::Cause,
-        node::Node,
-        poll::PollRequest,
-        query::stats::{Standing, Stats},
-        records::callbacks::GateChange,
-        service::Service,
+        base::{api::SettleRequest, figures::unclaimed::Cause, records::callbacks::GateChange},
+        stages::{
+            node::Node,
+            poll::PollRequest,
+            query::stats::{Standing, Stats},
+            service::Service,
+        },
     },
     model::{
         callback::Policy,

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{NewTask, TaskView, View, VisibleState},
-        service::Service,
+        base::api::{NewTask, TaskView, View, VisibleState},
+        stages::service::Service,
     },
     limits::RESULT_INLINE_BYTES_MAX,
     model::{

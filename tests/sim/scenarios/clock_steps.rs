@@ -5,11 +5,11 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::{
+        base::api::{
             ClaimAnswer, HeartbeatAnswer, HeartbeatRequest, NewTask, SettleAnswer, SettleRequest,
             View, VisibleState,
         },
-        service::Service,
+        stages::service::Service,
     },
     model::{ids::TaskId, state::Outcome},
     queue::message::TASK_ID_HEADER,

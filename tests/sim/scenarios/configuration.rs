@@ -8,7 +8,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::records::{announce, cache::Cache},
+    flow::base::configuration::{announce, cache::Cache},
     limits::EPOCH_CHANGES_MAX,
     model::{
         configuration::{CURRENT_MAX, PASS_EVERY},

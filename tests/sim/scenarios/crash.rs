@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tickwheel::{flow::api::VisibleState, model::ids::TaskId, store::faulty::Fate};
+use tickwheel::{flow::base::api::VisibleState, model::ids::TaskId, store::faulty::Fate};
 
 use crate::world::{World, callback, record, register, succeeds};
 

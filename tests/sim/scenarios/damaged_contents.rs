@@ -11,9 +11,8 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, NewTask, View, VisibleState},
-        query::filter::Filter,
-        service::Service,
+        base::api::{CancelOutcome, NewTask, View, VisibleState},
+        stages::{query::filter::Filter, service::Service},
     },
     model::{
         ids::TaskId,

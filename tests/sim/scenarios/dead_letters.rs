@@ -12,13 +12,12 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{View, VisibleState},
-        dead_letters::{
-            places::{Part, Scope, Spot},
-            walk::Wanted,
+        base::{
+            api::{View, VisibleState},
+            tables::letters::{Part, Scope, Spot},
         },
-        service::Service,
-        tasks::{asked::AskedTask, erase::Erased},
+        life::{asked::AskedTask, erase::Erased},
+        stages::{letters::walk::Wanted, service::Service},
     },
     model::{
         dead_letter::{DEAD_RETENTION, Letter},

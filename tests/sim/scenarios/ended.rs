@@ -14,9 +14,8 @@ use bytes::Bytes;
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{NewTask, View, VisibleState},
-        query::filter::Filter,
-        service::Service,
+        base::api::{NewTask, View, VisibleState},
+        stages::{query::filter::Filter, service::Service},
     },
     model::{
         callback::Policy,

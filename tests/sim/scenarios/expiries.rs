@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use tickwheel::{
     app::executor::Executor,
     flow::{
-        api::{ClaimAnswer, NewTask, View, VisibleState},
-        service::Service,
+        base::api::{ClaimAnswer, NewTask, View, VisibleState},
+        stages::service::Service,
     },
     model::{
         action::{Action, Actions, Deed, When},

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    flow::api::VisibleState,
+    flow::base::api::VisibleState,
     model::{ids::TaskId, preference::mix, time::Millis},
     queue::memory,
     store::faulty::Fate,

@@ -11,7 +11,7 @@ use std::{
 use crate::world::{World, callback, register, succeeds};
 
 use tickwheel::{
-    flow::{query::stats::Stats, service::Service},
+    flow::stages::{query::stats::Stats, service::Service},
     model::state::Outcome,
     store::{
         faulty::{Call, Fate},

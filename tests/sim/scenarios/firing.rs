@@ -10,7 +10,7 @@ use std::{
 };
 
 use tickwheel::{
-    flow::{
+    flow::base::{
         api::{RescheduleOutcome, View, VisibleState},
         context::Settings,
     },

@@ -9,7 +9,10 @@ use std::{
 use async_trait::async_trait;
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::{api::NewTask, context::Settings, node::Node},
+    flow::{
+        base::{api::NewTask, context::Settings},
+        stages::node::Node,
+    },
     limits::PUBLISHED_WITHOUT_TURN,
     model::{
         ids::TaskId,

@@ -10,8 +10,8 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{ClaimAnswer, ClaimRequest, View},
-        node::Node,
+        base::api::{ClaimAnswer, ClaimRequest, View},
+        stages::node::Node,
     },
     model::{draft::Defaults, ids::TaskId, task::Spec, time::Millis, wheel::WheelNumber},
     store::{

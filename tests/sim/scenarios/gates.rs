@@ -10,9 +10,11 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{NewTask, View, VisibleState},
-        records::callbacks::GateChange,
-        service::Service,
+        base::{
+            api::{NewTask, View, VisibleState},
+            records::callbacks::GateChange,
+        },
+        stages::service::Service,
     },
     limits::RELEASE_ROWS_MAX,
     model::{

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use bytes::Bytes;
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{
         ids::NodeId,
         task::{Body, Content},

@@ -11,9 +11,9 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{NewTask, RescheduleOutcome, View, VisibleState},
-        service::Service,
-        tasks::asked::{Answer, AskedTask},
+        base::api::{NewTask, RescheduleOutcome, View, VisibleState},
+        life::asked::{Answer, AskedTask},
+        stages::service::Service,
     },
     model::{
         action::{End, When},

@@ -15,9 +15,8 @@ use crate::world::{Simulated, World, callback, register};
 
 use tickwheel::{
     flow::{
-        api::{Fault, View},
-        query::filter::Filter,
-        service::Service,
+        base::api::{Fault, View},
+        stages::{query::filter::Filter, service::Service},
     },
     limits,
     model::{ids::TaskId, time::Millis, wheel::WheelNumber},

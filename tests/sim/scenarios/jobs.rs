@@ -11,9 +11,8 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{View, VisibleState},
-        jobs::desk::Registered,
-        service::Service,
+        base::api::{View, VisibleState},
+        stages::{jobs::desk::Registered, service::Service},
     },
     model::{
         ids::TaskId,
@@ -104,8 +103,9 @@ async fn tasks(world: &World, service: &Service) -> (Vec<TaskId>, Vec<TaskId>) {
     };
     let matching = register(service, of("bulk", MATCHING)).await;
     let others = register(service, of("other", OTHERS)).await;
-    let ids =
-        |views: Vec<tickwheel::flow::api::TaskView>| views.iter().map(|view| view.id).collect();
+    let ids = |views: Vec<tickwheel::flow::base::api::TaskView>| {
+        views.iter().map(|view| view.id).collect()
+    };
     (ids(matching), ids(others))
 }
 

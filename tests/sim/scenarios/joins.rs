@@ -11,9 +11,9 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{CancelOutcome, NewTask, RescheduleOutcome, TaskView, View, VisibleState},
-        service::Service,
-        tasks::asked::AskedTask,
+        base::api::{CancelOutcome, NewTask, RescheduleOutcome, TaskView, View, VisibleState},
+        life::asked::AskedTask,
+        stages::service::Service,
     },
     model::{
         ids::TaskId,

@@ -11,9 +11,9 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{NewTask, TaskView, View, VisibleState},
-        service::Service,
-        tasks::asked::AskedTask,
+        base::api::{NewTask, TaskView, View, VisibleState},
+        life::asked::AskedTask,
+        stages::service::Service,
     },
     model::{
         ids::TaskId,

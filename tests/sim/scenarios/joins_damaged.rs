@@ -5,8 +5,8 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{NewTask, TaskView, View, VisibleState},
-        service::Service,
+        base::api::{NewTask, TaskView, View, VisibleState},
+        stages::service::Service,
     },
     model::{
         ids::TaskId,

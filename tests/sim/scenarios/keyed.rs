@@ -11,12 +11,12 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{Fault, NewTask, View, VisibleState},
-        service::Service,
-        tasks::{
+        base::api::{Fault, NewTask, View, VisibleState},
+        life::{
             asked::{Answer, AskedTask},
             plant::{ChildStart, NewChild, NewTree},
         },
+        stages::service::Service,
     },
     model::{
         family::{Kin, TreeOutcome},

@@ -14,7 +14,7 @@ use bytes::Bytes;
 use crate::world::{World, callback, record, register};
 
 use tickwheel::{
-    flow::{
+    flow::base::{
         api::{NewTask, RescheduleOutcome},
         entries::{entry_writer::Placer, watermarks::Hands},
     },

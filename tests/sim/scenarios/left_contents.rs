@@ -14,11 +14,11 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{ClaimedTask, NewTask, VisibleState},
-        budget::Budget,
-        node::Node,
-        poll::PollRequest,
-        service::Service,
+        base::{
+            api::{ClaimedTask, NewTask, VisibleState},
+            budget::Budget,
+        },
+        stages::{node::Node, poll::PollRequest, service::Service},
     },
     model::{
         ids::TaskId,

@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use tickwheel::{
     flow::{
-        api::{Fault, NewTask, View},
-        service::Service,
-        tasks::{
+        base::api::{Fault, NewTask, View},
+        life::{
             asked::{Answer, AskedTask, RequestMark},
             plant::{ChildStart, NewChild, NewTree},
         },
+        stages::service::Service,
     },
     model::{
         action::When,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    flow::api::{
+    flow::base::api::{
         ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, SettleAnswer, SettleRequest,
         View, VisibleState,
     },

@@ -9,9 +9,8 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{NewTask, SettleRequest},
-        poll::PollRequest,
-        service::Service,
+        base::api::{NewTask, SettleRequest},
+        stages::{poll::PollRequest, service::Service},
     },
     model::{
         callback::Policy,

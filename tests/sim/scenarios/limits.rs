@@ -10,11 +10,10 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{
+        base::api::{
             ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask, SettleRequest,
         },
-        poll::PollRequest,
-        service::Service,
+        stages::{poll::PollRequest, service::Service},
     },
     model::{
         callback::Policy,

@@ -5,11 +5,11 @@ use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::{
+        base::api::{
             CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask,
             TaskView, View, VisibleState,
         },
-        service::Service,
+        stages::service::Service,
     },
     model::{
         history::Ending,

@@ -12,12 +12,14 @@ use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{
-            CancelOutcome, ClaimAnswer, ClaimRequest, Fault, NewTask, SettleAnswer, SettleRequest,
+        base::{
+            api::{
+                CancelOutcome, ClaimAnswer, ClaimRequest, Fault, NewTask, SettleAnswer,
+                SettleRequest,
+            },
+            budget::Budget,
         },
-        budget::Budget,
-        node::Node,
-        service::Service,
+        stages::{node::Node, service::Service},
     },
     model::{
         ids::TaskId,

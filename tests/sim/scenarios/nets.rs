@@ -12,8 +12,13 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{ClaimAnswer, ClaimRequest, NewTask, RescheduleOutcome, SettleAnswer, SettleRequest},
-        dead_letters::{places::Scope, walk::Wanted},
+        base::{
+            api::{
+                ClaimAnswer, ClaimRequest, NewTask, RescheduleOutcome, SettleAnswer, SettleRequest,
+            },
+            tables::letters::Scope,
+        },
+        stages::letters::walk::Wanted,
     },
     model::{
         state::Outcome,

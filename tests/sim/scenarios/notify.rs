@@ -13,7 +13,7 @@ use serde_json::Value;
 use tickwheel::{
     app::executor::Executor,
     flaw::{self, Flaw},
-    flow::{api::NewTask, service::Service},
+    flow::{base::api::NewTask, stages::service::Service},
     model::{
         callback::Policy,
         ids::TaskId,

@@ -11,7 +11,7 @@ use std::{
 
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{
         family::Kin,
         ids::TaskId,

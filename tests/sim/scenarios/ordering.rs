@@ -4,8 +4,8 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, NewTask, RescheduleOutcome, VisibleState},
-        service::Service,
+        base::api::{CancelOutcome, NewTask, RescheduleOutcome, VisibleState},
+        stages::service::Service,
     },
     model::{callback::Policy, ids::TaskId, state::Outcome, time::Millis},
 };

@@ -4,8 +4,8 @@ use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, RescheduleOutcome, VisibleState},
-        service::Service,
+        base::api::{CancelOutcome, RescheduleOutcome, VisibleState},
+        stages::service::Service,
     },
     model::{ids::TaskId, time::Millis},
     queue::memory::Fault,

@@ -11,9 +11,11 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::VisibleState,
-        panics::{self, Strike},
-        tasks::asked::{Answer, AskedTask},
+        base::{
+            api::VisibleState,
+            panics::{self, Strike},
+        },
+        life::asked::{Answer, AskedTask},
     },
     model::{client_id, ids::TaskId, key::OnConflict, state::Outcome, time::Millis},
     store::faulty::{Call, Fate},

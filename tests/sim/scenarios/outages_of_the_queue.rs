@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tickwheel::{
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{
         ids::TaskId, target::Target, task::Priority, time::Millis, undelivered::LOOK_PATIENCE,
         wheel::WheelNumber,

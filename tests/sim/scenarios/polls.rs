@@ -4,7 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
-    flow::api::VisibleState,
+    flow::base::api::VisibleState,
     model::{ids::TaskId, preference::mix, time::Millis},
     store::faulty::Fate,
 };

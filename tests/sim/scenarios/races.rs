@@ -9,7 +9,7 @@ use std::{
 };
 
 use tickwheel::{
-    flow::api::{CancelOutcome, NewTask, RescheduleOutcome, View, VisibleState},
+    flow::base::api::{CancelOutcome, NewTask, RescheduleOutcome, View, VisibleState},
     model::{state::Outcome, task::Body, time::Millis},
     store::faulty::Fate,
 };
@@ -269,8 +269,7 @@ async fn a_precondition_that_does_not_hold_changes_nothing() {
         .unwrap()
         .unwrap();
     assert_eq!((outcome, task.start), (RescheduleOutcome::Mismatch, start));
-    let holds: tickwheel::flow::tasks::reschedule::Condition =
-        Box::new(|task| task.generation == 0);
+    let holds: tickwheel::flow::life::reschedule::Condition = Box::new(|task| task.generation == 0);
     let (outcome, _) = service
         .reschedule(id, moved, Some(holds))
         .await

@@ -11,11 +11,11 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{
+        base::api::{
             ClaimAnswer, ClaimRequest, LostReason, RescheduleOutcome, SettleAnswer, SettleRequest,
             TaskView, View, VisibleState,
         },
-        service::Service,
+        stages::service::Service,
     },
     model::{
         dead_letter::DEAD_RETENTION,

@@ -11,9 +11,9 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{TaskView, VisibleState},
-        service::Service,
-        tasks::asked::{Answer, AskedTask, RequestMark},
+        base::api::{TaskView, VisibleState},
+        life::asked::{Answer, AskedTask, RequestMark},
+        stages::service::Service,
     },
     model::{client_id, ids::TaskId, key::OnConflict, time::Millis},
     store::faulty::Fate,

@@ -10,9 +10,9 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::VisibleState,
-        service::Service,
-        tasks::asked::{Answer, AskedTask},
+        base::api::VisibleState,
+        life::asked::{Answer, AskedTask},
+        stages::service::Service,
     },
     model::{ids::TaskId, key::OnConflict, state::Outcome, time::Millis},
     store::faulty::Fate,

@@ -12,9 +12,8 @@ use std::{
 use tickwheel::{
     app::executor::Executor,
     flow::{
-        query::filter::Filter,
-        service::Service,
-        tasks::asked::{Answer, AskedTask},
+        life::asked::{Answer, AskedTask},
+        stages::{query::filter::Filter, service::Service},
     },
     model::{
         action::{Actions, Check, CheckTime, Deed},

@@ -12,9 +12,8 @@ use crate::world::{World, callback, published, register};
 
 use tickwheel::{
     flow::{
-        node::Node,
-        panics::{self, Strike},
-        wheel::recover,
+        base::panics::{self, Strike},
+        stages::{node::Node, wheel::recover},
     },
     model::{ids::TaskId, state::Outcome},
     store::{

@@ -13,9 +13,11 @@ use serde_json::Value;
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{NewTask, TaskView, View, VisibleState},
-        family::retry::{NotRetried, TreeRetried},
-        service::Service,
+        base::api::{NewTask, TaskView, View, VisibleState},
+        stages::{
+            service::Service,
+            tree::retry::{NotRetried, TreeRetried},
+        },
     },
     model::{
         family::{Kin, TreeOutcome},

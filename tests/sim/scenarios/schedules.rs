@@ -11,11 +11,11 @@ use std::{
 
 use tickwheel::{
     flow::{
-        schedules::{
-            desk::{Changed, Order},
-            zones::Zones,
+        base::zones::Zones,
+        stages::{
+            schedules::desk::{Changed, Order},
+            service::Service,
         },
-        service::Service,
     },
     model::{
         schedule::life::{Missed, Overlap, ScheduleSpec, State},

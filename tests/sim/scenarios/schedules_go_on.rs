@@ -10,9 +10,11 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::View,
-        schedules::desk::{Changed, Order},
-        service::Service,
+        base::api::View,
+        stages::{
+            schedules::desk::{Changed, Order},
+            service::Service,
+        },
     },
     model::{
         schedule::life::{Overlap, Schedule, ScheduleSpec},

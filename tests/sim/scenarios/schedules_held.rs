@@ -3,7 +3,7 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use tickwheel::{
-    flow::service::Service,
+    flow::stages::service::Service,
     model::schedule::life::{Missed, Overlap, ScheduleSpec},
 };
 

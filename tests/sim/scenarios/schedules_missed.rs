@@ -12,7 +12,10 @@ use std::{
 
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::{records::callbacks::GateChange, schedules::desk::Changed, service::Service},
+    flow::{
+        base::records::callbacks::GateChange,
+        stages::{schedules::desk::Changed, service::Service},
+    },
     model::{
         gate::GateState,
         ids::TaskId,

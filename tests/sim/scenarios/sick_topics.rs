@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use tickwheel::{
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{
         ids::{NodeId, TaskId},
         target::Target,

@@ -13,7 +13,7 @@ use crate::world::{World, callback, record, register};
 
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::entries::{entry_writer::Placer, watermarks::Hands},
+    flow::base::entries::{entry_writer::Placer, watermarks::Hands},
     model::{
         draft::Defaults,
         entry::{Entry, Kind},

@@ -12,11 +12,12 @@ use std::{
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{NewTask, TaskView, View},
-        jobs::desk::Registered,
-        panics::{self, Strike},
-        records::callbacks::GateChange,
-        service::Service,
+        base::{
+            api::{NewTask, TaskView, View},
+            panics::{self, Strike},
+            records::callbacks::GateChange,
+        },
+        stages::{jobs::desk::Registered, service::Service},
     },
     limits::{AUDIT_REFUSALS_LOOK, AUDIT_REFUSALS_SPAN},
     model::{

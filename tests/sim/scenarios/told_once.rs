@@ -10,8 +10,8 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{CancelOutcome, NewTask, RescheduleOutcome, TaskView, View, VisibleState},
-        service::Service,
+        base::api::{CancelOutcome, NewTask, RescheduleOutcome, TaskView, View, VisibleState},
+        stages::service::Service,
     },
     model::{
         action::{End, When},

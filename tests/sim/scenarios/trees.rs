@@ -11,9 +11,9 @@ use std::{
 use tickwheel::{
     flaw::{self, Flaw},
     flow::{
-        api::{NewTask, TaskView, View, VisibleState},
-        service::Service,
-        tasks::asked::{Answer, AskedTask},
+        base::api::{NewTask, TaskView, View, VisibleState},
+        life::asked::{Answer, AskedTask},
+        stages::service::Service,
     },
     model::{
         family::{Kin, TreeOutcome},

@@ -10,9 +10,9 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{NewTask, View, VisibleState},
-        service::Service,
-        tasks::asked::{Answer, AskedTask},
+        base::api::{NewTask, View, VisibleState},
+        life::asked::{Answer, AskedTask},
+        stages::service::Service,
     },
     limits::AFTER_FINISHED_AT_ONCE,
     model::{

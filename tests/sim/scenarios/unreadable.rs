@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use tickwheel::{
     flow::{
-        api::{
+        base::api::{
             CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest,
             SettleAnswer, SettleRequest, VisibleState,
         },
-        query::filter::Filter,
-        service::Service,
+        stages::{query::filter::Filter, service::Service},
     },
     limits,
     model::{

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{ids::TaskId, target::Target, task::Priority, time::Millis},
     queue::message::topic,
 };

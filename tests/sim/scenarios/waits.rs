@@ -10,8 +10,8 @@ use std::{
 
 use tickwheel::{
     flow::{
-        api::{SettleRequest, TaskView, View, VisibleState},
-        service::Service,
+        base::api::{SettleRequest, TaskView, View, VisibleState},
+        stages::service::Service,
     },
     model::{ids::TaskId, state::Outcome, time::Millis},
     store::faulty::{Call, Fate},

@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::api::{CancelOutcome, NewTask, RescheduleOutcome},
+    flow::base::api::{CancelOutcome, NewTask, RescheduleOutcome},
     model::{
         backoff::{Backoff, Jitter},
         ids::TaskId,
@@ -113,8 +113,9 @@ pub(crate) async fn make(sim: &Arc<Sim>, id: TaskId, plan: CallPlan, chance: &mu
 }
 
 async fn cancel(sim: &Arc<Sim>, id: TaskId, chance: &mut Chance) -> Result<Told, Lost> {
-    let act =
-        |service: Arc<tickwheel::flow::service::Service>| async move { service.cancel(id).await };
+    let act = |service: Arc<tickwheel::flow::stages::service::Service>| async move {
+        service.cancel(id).await
+    };
     Ok(
         match sim.call(chance, &mut None, PATIENCE, act).await.answer? {
             Ok(Some((CancelOutcome::Cancelled | CancelOutcome::AlreadyCancelled, _))) => {
@@ -135,7 +136,7 @@ async fn reschedule(
     chance: &mut Chance,
 ) -> Result<Told, Lost> {
     let start = to.map(|to| Sim::instant(to.cast_signed()));
-    let act = |service: Arc<tickwheel::flow::service::Service>| async move {
+    let act = |service: Arc<tickwheel::flow::stages::service::Service>| async move {
         match start {
             Some(start) => service.reschedule(id, start, None).await,
             None => service.run(id, None).await,

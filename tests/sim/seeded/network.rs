@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tickwheel::flow::service::Service;
+use tickwheel::flow::stages::service::Service;
 
 use super::{chance::Chance, process::Process, world::Sim};
 

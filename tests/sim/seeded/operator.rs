@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
     flow::{
-        api::Fault,
-        dead_letters::{places::Scope, walk::Wanted},
-        family::retry::TreeRetried,
-        jobs::desk::Registered,
-        records::callbacks::GateChange,
-        schedules::desk::{Changed, Order},
-        service::Service,
-        tasks::asked::{Answer, RequestMark},
+        base::{api::Fault, records::callbacks::GateChange, tables::letters::Scope},
+        life::asked::{Answer, RequestMark},
+        stages::{
+            jobs::desk::Registered,
+            letters::walk::Wanted,
+            schedules::desk::{Changed, Order},
+            service::Service,
+            tree::retry::TreeRetried,
+        },
     },
     model::{
         callback::Policy,

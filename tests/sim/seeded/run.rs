@@ -7,7 +7,7 @@ use std::{
 
 use tickwheel::{
     flaw::{self, Flaw},
-    flow::{query::activity::Activity, service::Service},
+    flow::stages::{query::activity::Activity, service::Service},
     limits::SWEEP_EVERY,
     model::{record::Kind, state::State, time::Millis},
     schema::decode_schedule,

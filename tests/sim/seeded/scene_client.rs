@@ -8,9 +8,9 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 use tickwheel::{
     flow::{
-        api::{Fault, NewTask, TaskView, View},
-        service::Service,
-        tasks::asked::{Answer, AskedTask, RequestMark},
+        base::api::{Fault, NewTask, TaskView, View},
+        life::asked::{Answer, AskedTask, RequestMark},
+        stages::service::Service,
     },
     model::{
         action::{Action, Actions, Deed, When},

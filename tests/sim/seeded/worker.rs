@@ -9,11 +9,11 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use tickwheel::{
     flow::{
-        api::{
+        base::api::{
             ClaimAnswer, ClaimRequest, ClaimedTask, Fault, HeartbeatAnswer, HeartbeatRequest,
             SettleAnswer, SettleRequest,
         },
-        poll::PollRequest,
+        stages::poll::PollRequest,
     },
     model::{
         state::Outcome,
@@ -123,7 +123,7 @@ impl Worker {
         let (sent, asked) = (self.process.time.moment(), self.sim().now());
         let name = self.process.name.clone();
         let again = requests.clone();
-        let act = |service: Arc<tickwheel::flow::service::Service>| async move {
+        let act = |service: Arc<tickwheel::flow::stages::service::Service>| async move {
             service.claim(&name, requests).await
         };
         let answer = self
@@ -180,7 +180,7 @@ impl Worker {
                 wait: Duration::from_secs(4),
                 version: None,
             };
-            let act = |service: Arc<tickwheel::flow::service::Service>| async move {
+            let act = |service: Arc<tickwheel::flow::stages::service::Service>| async move {
                 let handout = service.poll(request).await.ok()?;
                 let waited = handout.waited();
                 Some((handout.accept(), waited))
@@ -383,7 +383,7 @@ impl Running {
             attempt: self.task.attempt,
             progress: None,
         };
-        let act = |service: Arc<tickwheel::flow::service::Service>| async move {
+        let act = |service: Arc<tickwheel::flow::stages::service::Service>| async move {
             service.heartbeat("worker", vec![request]).await.pop()
         };
         let worker = &self.worker;
@@ -405,7 +405,7 @@ impl Running {
                 outcome: outcome.clone(),
                 answered: None,
             };
-            let act = |service: Arc<tickwheel::flow::service::Service>| async move {
+            let act = |service: Arc<tickwheel::flow::stages::service::Service>| async move {
                 service.settle("worker", vec![request]).await.pop()
             };
             let answer = worker

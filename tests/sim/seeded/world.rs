@@ -9,11 +9,12 @@ use std::{
 use tickwheel::{
     app::executor::Executor,
     flow::{
-        budget::Budget,
-        context::{Context, Settings},
-        internal::outbox::Outbox,
-        node::Node,
-        service::Service,
+        base::{
+            agendas::outbox::Outbox,
+            budget::Budget,
+            context::{Context, Settings},
+        },
+        stages::{node::Node, service::Service},
     },
     limits,
     model::{

@@ -25,7 +25,7 @@ use self::{
     verdict::{Verdict, judge},
 };
 use crate::{
-    flow::{records::callbacks::GateChange, service::Service},
+    flow::{base::records::callbacks::GateChange, stages::service::Service},
     http::convert::{http_url, json, media_type},
     model::{
         address::Allowed,

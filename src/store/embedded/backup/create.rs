@@ -165,8 +165,8 @@ mod tests {
         store::embedded::{
             Mode, Settings, Store,
             backup::{restore, source::Source},
+            clock,
             erased::tests::{NOW, put_clocks, put_ticks},
-            reading::clock,
             tests::shape,
         },
         time_source::TimeSource,

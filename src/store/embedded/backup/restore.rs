@@ -18,10 +18,10 @@ use crate::store::{
         disk::{
             database::{self, Open, Space},
             directory::Directory,
-            sync::sync_directory,
         },
         faults::{fault, refused},
         key, shape,
+        sync::sync_directory,
     },
 };
 

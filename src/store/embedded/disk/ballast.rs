@@ -14,7 +14,7 @@ use std::{
 
 use rustix::fs::{FallocateFlags, fallocate};
 
-use super::private;
+use crate::store::embedded::private;
 
 /// The name of the file in the data directory.
 const NAME: &str = "BALLAST";

@@ -23,9 +23,8 @@ use std::{
 use fjall::{AbstractTree as _, Database, Error as Cause, Keyspace, PersistMode, Slice, Snapshot};
 
 use super::{
-    forms,
+    background, forms,
     open_faults::{Failed, explained},
-    sync::sync_directory,
 };
 use crate::{
     limits::EXPIRED_AHEAD_MAX,
@@ -40,7 +39,7 @@ use crate::{
             },
             key,
             marks::Marks,
-            stalls::background,
+            sync::sync_directory,
         },
     },
 };

@@ -14,8 +14,6 @@ use std::{
 
 use super::{
     ballast::Ballast,
-    private,
-    sync::{sync, sync_directory},
     tables::{self, CheckedTables},
 };
 use crate::{
@@ -25,7 +23,9 @@ use crate::{
         embedded::{
             faults::refused,
             journal::{self, Damage, Repaired, witness},
+            private,
             sealed::{Seal, seal_of, sealed},
+            sync::{sync, sync_directory},
         },
     },
 };
@@ -379,7 +379,7 @@ pub(in crate::store::embedded) fn lines_of(shape: &Shape) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::embedded::{disk::sync::SYNCS, tests::shape};
+    use crate::store::embedded::{sync::SYNCS, tests::shape};
 
     #[test]
     fn a_directory_that_is_being_looked_at_is_waited_for_and_one_in_use_is_refused() {

@@ -8,9 +8,11 @@ use std::{
     time::Duration,
 };
 
-use super::private;
 use crate::{
-    store::{Error, embedded::faults::refused},
+    store::{
+        Error,
+        embedded::{faults::refused, private},
+    },
     time_source::TimeSource,
 };
 

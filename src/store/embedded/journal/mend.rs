@@ -14,7 +14,7 @@ use std::{
 };
 
 use super::{Damage, Journal, Kind, batch::SEQUENCE_AT, files::written, judged, surveyed, witness};
-use crate::store::embedded::disk::{
+use crate::store::embedded::{
     private::create_anew,
     sync::{sync, sync_directory},
 };

@@ -3,10 +3,7 @@
 
 use std::iter::Peekable;
 
-use super::{
-    clock,
-    walk::{Row, Walk},
-};
+use super::walk::{Row, Walk};
 use crate::{
     model::{
         entry::{Entry, Key, Kind},
@@ -17,6 +14,7 @@ use crate::{
     store::{
         Error, Page, Scan, ScannedRow,
         embedded::{
+            clock,
             disk::database::{Open, Space},
             erased,
             faults::fault,

@@ -12,7 +12,7 @@ use crate::store::embedded::disk::database::{Buffer, Open};
 
 /// The buffers that have other holders, too.
 #[derive(Default)]
-pub(super) struct Release {
+pub(in crate::store::embedded) struct Release {
     held: Vec<Buffer>,
 }
 

@@ -39,7 +39,7 @@ struct Going {
 
 /// The files that the database has removed, or is about to.
 #[derive(Default)]
-pub(super) struct DeferredUnlink {
+pub(in crate::store::embedded) struct DeferredUnlink {
     going: VecDeque<Going>,
     /// Journals, which are all removed at some time.
     journals: Vec<Going>,
@@ -49,7 +49,7 @@ impl DeferredUnlink {
     /// Opens the tables that the database has merged since the last call. It has to be called often: the
     /// blocks of a table that was made and merged between two calls are freed by the database, at its
     /// callers' expense. But such a table is small.
-    pub(super) fn look_at_tables(&mut self, open: &Open) {
+    pub(in crate::store::embedded) fn look_at_tables(&mut self, open: &Open) {
         let going = &mut self.going;
         open.look_for_past_tables(|path| {
             if going.len() < FILES_MAX {
@@ -59,7 +59,7 @@ impl DeferredUnlink {
     }
 
     /// Opens the journals of a directory. There are few, and one is there for a second or so before it is removed.
-    pub(super) fn look_at_journals(&mut self, directory: &Path) {
+    pub(in crate::store::embedded) fn look_at_journals(&mut self, directory: &Path) {
         for path in journals(directory) {
             let is_known = self.journals.iter().any(|known| *known.path == path);
             if !is_known && self.journals.len() < FILES_MAX {
@@ -69,7 +69,7 @@ impl DeferredUnlink {
     }
 
     /// Tells whether there are tables that were merged, or dropped, and not removed yet.
-    pub(super) fn is_waiting(&self) -> bool {
+    pub(in crate::store::embedded) fn is_waiting(&self) -> bool {
         self.going.iter().any(|going| !going.removed)
     }
 

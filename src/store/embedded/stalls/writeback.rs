@@ -28,7 +28,7 @@ struct Growing {
 
 /// The tables that are being written.
 #[derive(Default)]
-pub(super) struct Writeback {
+pub(in crate::store::embedded) struct Writeback {
     next: [Option<u64>; Space::ALL.len()],
     growing: Vec<Growing>,
 }

@@ -23,8 +23,8 @@ use crate::{
         embedded::{
             Mode,
             faults::refused,
+            maintenance::{LOOK_INTERVAL, Maintenance, WRITING_INTERVAL, Writing},
             shared::Shared,
-            stalls::maintenance::{LOOK_INTERVAL, Maintenance, WRITING_INTERVAL, Writing},
         },
     },
     time_source::TimeSource,

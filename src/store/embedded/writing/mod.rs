@@ -4,5 +4,6 @@
 pub(in crate::store::embedded) mod command;
 pub(in crate::store::embedded) mod group;
 pub(in crate::store::embedded) mod handle;
+pub(in crate::store::embedded) mod sweep;
 mod waiting;
 pub(in crate::store::embedded) mod writer;

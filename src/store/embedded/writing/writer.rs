@@ -8,7 +8,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{command::Act, group::Group};
+use super::{command::Act, group::Group, sweep::Sweep};
 use crate::{
     store::{
         Error,
@@ -17,7 +17,6 @@ use crate::{
             faults::fault,
             room::GROUP_BYTES,
             shared::Shared,
-            sweep::Sweep,
         },
     },
     time_source::Moment,

@@ -1,7 +1,7 @@
 //! Tasks of a round that need certain stages.
 
 use tickwheel::{
-    flow::api::NewTask,
+    flow::base::api::NewTask,
     model::{
         family::Kin,
         ids::TaskId,

@@ -1,0 +1,158 @@
+//! The audit keeps, for administrators, which calls changed the configuration or many tasks.
+//!
+//! The row of a call is written before it has an effect, and again with its outcome. A call whose row cannot be written is not
+//! made, so there is no change without a row. A node that dies in between leaves a row without an outcome.
+
+use std::{fmt, sync::Arc};
+
+use bytes::Bytes;
+
+use crate::{
+    flow::base::api::Fault,
+    limits::{INDEX_PAGE_ROWS_MAX, RACED_RETRY_AFTER},
+    model::{
+        audit::{Entry, KEPT, Spot, day},
+        time::Millis,
+    },
+    schema::{decode_audit, encode_audit},
+    store::{
+        Store,
+        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
+    },
+    time_source::TimeSource,
+};
+
+/// The audit of a store. Cheap to clone.
+#[derive(Clone)]
+pub struct Audit {
+    store: Arc<dyn Store>,
+    time: TimeSource,
+}
+
+impl fmt::Debug for Audit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Audit").finish_non_exhaustive()
+    }
+}
+
+impl Audit {
+    /// Returns the audit of a store.
+    #[must_use]
+    pub fn new(store: Arc<dyn Store>, time: TimeSource) -> Self {
+        Self { store, time }
+    }
+
+    /// Returns the place of the row of a call that has come now.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        // Stamps grow, so calls of one millisecond at a node are listed in their order.
+        let stamp = self.time.stamp();
+        let within = u64::try_from(stamp.rem_euclid(1000)).unwrap_or_default();
+        Spot {
+            time: Millis(stamp.div_euclid(1000)),
+            random: (within << 54) | (self.time.random() >> 10),
+        }
+    }
+
+    /// Writes the row of a call that is about to be made, or again with its outcome.
+    ///
+    /// # Errors
+    /// The row is as it was. A call without a row must not be made.
+    pub async fn write(&self, spot: Spot, entry: &Entry) -> Result<(), Fault> {
+        let row = IndexPut::new(place(spot)?, encode_audit(entry), self.time.stamp());
+        let row = row.map_err(|refused| unsuitable(&refused))?;
+        let row = row.until(spot.time.after(KEPT));
+        let written = self.store.put_index(&[row]).await;
+        written
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(Into::into)
+    }
+
+    /// Removes the row of a call that had no effect, and that another row counts.
+    ///
+    /// # Errors
+    /// The row may be there still.
+    pub async fn remove(&self, spot: Spot) -> Result<(), Fault> {
+        let removal = IndexRemoval {
+            place: place(spot)?,
+            written: self.time.stamp(),
+        };
+        let removed = self.store.remove_index(&[removal]).await;
+        removed
+            .into_iter()
+            .collect::<Result<(), _>>()
+            .map_err(Into::into)
+    }
+
+    /// Lists rows from `from` to before `to` in the order of their times, behind `after`. Also returns behind which there may be
+    /// more.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn list(
+        &self,
+        (from, to): (Millis, Millis),
+        after: Option<Spot>,
+        max: usize,
+    ) -> Result<(Vec<(Spot, Entry)>, Option<Spot>), Fault> {
+        let now = self.time.now();
+        // Older ones are gone, later ones are not there yet.
+        let from = from.max(now.before(KEPT));
+        let to = to.min(now.after(std::time::Duration::from_secs(1)));
+        let first = Spot {
+            time: Millis(from.0 - 1),
+            random: u64::MAX,
+        };
+        let mut behind = after.filter(|after| *after > first).unwrap_or(first);
+        let mut found = Vec::new();
+        let mut today = day(behind.time);
+        while today <= day(to) {
+            let range = IndexRange {
+                partition: partition(today)?,
+                after: (day(behind.time) == today).then(|| Bytes::from(behind.sort().to_vec())),
+                rows_max: max.clamp(1, INDEX_PAGE_ROWS_MAX),
+            };
+            let page = self.store.index_range(&range).await?;
+            for row in page.rows {
+                let Some(spot) = Spot::read(&row.sort) else {
+                    continue;
+                };
+                if spot.time >= to {
+                    return Ok((found, None));
+                }
+                if found.len() == max {
+                    return Ok((found, Some(behind)));
+                }
+                behind = spot;
+                match decode_audit(row.value) {
+                    Ok(entry) => found.push((spot, entry)),
+                    Err(error) => tracing::warn!(%error, "a row of the audit cannot be read"),
+                }
+            }
+            match page.next.as_deref().and_then(Spot::read) {
+                Some(next) => behind = behind.max(next),
+                None => today += 1,
+            }
+        }
+        Ok((found, None))
+    }
+}
+
+fn place(spot: Spot) -> Result<Place, Fault> {
+    let place = Place::new(partition(day(spot.time))?, spot.sort().to_vec());
+    place.map_err(|refused| unsuitable(&refused))
+}
+
+fn partition(day: i64) -> Result<Partition, Fault> {
+    let name = Bytes::copy_from_slice(&day.to_be_bytes());
+    Partition::new(IndexKind::Audit, name).map_err(|refused| unsuitable(&refused))
+}
+
+/// The texts of an entry are cut, so this does not happen.
+fn unsuitable(refused: &crate::store::index::Refused) -> Fault {
+    Fault::Unavailable {
+        reason: refused.to_string(),
+        retry_after: RACED_RETRY_AFTER,
+    }
+}

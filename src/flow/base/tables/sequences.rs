@@ -1,0 +1,247 @@
+//! The rows of sequences and the records of their turns are read and written here for the rooms beside.
+
+use bytes::Bytes;
+
+use crate::{
+    flow::base::{api::Fault, context::Context},
+    limits::{MEMBERS_PAGE, TURN_KEPT},
+    model::{
+        ids::TaskId,
+        ordering::{Bound, Member, Rank, Sequence, Turn},
+        record::{Change, Kind, Mark, Name, Record},
+        row::TaskRow,
+        time::Millis,
+    },
+    schema::{
+        decode_member, decode_turn, encode_bound, encode_member, encode_rank, encode_turn,
+        members_partition,
+    },
+    store::{
+        self, Freshness, Swapped,
+        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, IndexRow, Partition, Place},
+    },
+};
+
+/// A turn as it was read, with its record.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Read {
+    pub(in crate::flow) turn: Turn,
+    pub(in crate::flow) record: Option<Record>,
+}
+
+/// The outcome of a write of a turn.
+#[derive(Debug)]
+pub(in crate::flow) enum Written {
+    /// It is as it was wanted.
+    Done(Read),
+    /// Another was first: it is this.
+    Lost(Read),
+}
+
+/// Members in order.
+#[derive(Debug)]
+pub(in crate::flow) struct Page {
+    pub(in crate::flow) members: Vec<Member>,
+    /// A place on it could not be understood.
+    pub(in crate::flow) is_damaged: bool,
+    /// The sort key behind which there may be more.
+    pub(in crate::flow) next: Option<Bytes>,
+}
+
+/// Reads the turn of a sequence.
+pub(in crate::flow) async fn read(
+    ctx: &Context,
+    sequence: &Sequence,
+    freshness: Freshness,
+) -> Result<Read, Fault> {
+    let record = ctx.store.record(&name(sequence)?, freshness).await?;
+    of_record(record)
+}
+
+/// Writes a turn in place of what was read.
+pub(in crate::flow) async fn write(
+    ctx: &Context,
+    sequence: &Sequence,
+    before: &Read,
+    turn: Turn,
+) -> Result<Written, Fault> {
+    let mark = Mark {
+        nonce: ctx.time.random_uuid(),
+        stamp: ctx.time.stamp(),
+    };
+    // A holder may wait for years. Without one the record only says where the first member is.
+    let expires = turn.holder.is_none().then(|| ctx.now().after(TURN_KEPT));
+    let (name, value) = (name(sequence)?, encode_turn(&turn));
+    let change = Change::put(name, before.record.as_ref(), value, expires, mark);
+    let change = change?;
+    let done = || {
+        Written::Done(Read {
+            turn,
+            record: Some(change.record().clone()),
+        })
+    };
+    match ctx.store.put_if(&change).await? {
+        Swapped::Applied => Ok(done()),
+        Swapped::Conflict(there) => Ok(Written::Lost(of_record(there)?)),
+        // A serial read settles what is in flight.
+        Swapped::Unknown => {
+            let there = read(ctx, sequence, Freshness::Serial).await?;
+            let is_mine = |record: &Record| record.nonce == mark.nonce;
+            Ok(if there.record.as_ref().is_some_and(is_mine) {
+                done()
+            } else {
+                Written::Lost(there)
+            })
+        }
+    }
+}
+
+/// Writes rows of members; one result per row, in order.
+pub(in crate::flow) async fn put(
+    ctx: &Context,
+    members: &[(&Sequence, Member)],
+) -> Vec<Result<(), Fault>> {
+    let rows = members.iter().map(|(sequence, member)| {
+        let written = if member.sure {
+            member.rank.sure_at()
+        } else {
+            member.rank.stamp
+        };
+        let put = IndexPut::new(
+            place(sequence, &member.rank)?,
+            encode_member(member),
+            written,
+        );
+        let put = put?;
+        // A ghost goes by itself, where nobody comes to remove it. The row of a task that is there stays.
+        let ghost = member.rank.start.max(member.until).after(TURN_KEPT);
+        Ok::<_, Fault>(if member.sure { put } else { put.until(ghost) })
+    });
+    let rows: Vec<IndexPut> = match rows.collect() {
+        Ok(rows) => rows,
+        Err(fault) => return vec![Err(fault); members.len()],
+    };
+    let put = ctx.store.put_index(&rows).await;
+    put.into_iter()
+        .map(|put| put.map_err(Fault::from))
+        .collect()
+}
+
+/// Removes rows for ever.
+pub(in crate::flow) async fn remove(
+    ctx: &Context,
+    sequence: &Sequence,
+    ranks: impl Iterator<Item = Rank>,
+) -> Result<(), Fault> {
+    let stamp = ctx.time.stamp();
+    let removals = ranks.map(|rank| {
+        Ok::<_, Fault>(IndexRemoval {
+            place: place(sequence, &rank)?,
+            written: rank.removed_at(stamp),
+        })
+    });
+    let removals: Vec<IndexRemoval> = removals.collect::<Result<_, _>>()?;
+    if removals.is_empty() {
+        return Ok(());
+    }
+    for removed in ctx.store.remove_index(&removals).await {
+        removed?;
+    }
+    Ok(())
+}
+
+/// Reads the first members behind a bound.
+pub(in crate::flow) async fn members(
+    ctx: &Context,
+    sequence: &Sequence,
+    from: &Bound,
+) -> Result<Page, Fault> {
+    let from = encode_bound(from);
+    members_behind(ctx, sequence, (!from.is_empty()).then_some(from)).await
+}
+
+/// Reads on behind a sort key.
+pub(in crate::flow) async fn members_behind(
+    ctx: &Context,
+    sequence: &Sequence,
+    after: Option<Bytes>,
+) -> Result<Page, Fault> {
+    let range = IndexRange {
+        partition: partition(sequence)?,
+        after,
+        rows_max: MEMBERS_PAGE,
+    };
+    let page = ctx.store.index_range(&range).await?;
+    // One that cannot be understood keeps nobody waiting: the others would wait for as long as nobody mends it.
+    let member = |row: IndexRow| match decode_member(&row.sort, row.value) {
+        Ok(member) => Some(member),
+        Err(cause) => {
+            let key = sequence.key.as_str();
+            tracing::error!(key, %cause, "a place in a sequence is damaged, and passed over");
+            None
+        }
+    };
+    let rows = page.rows.len();
+    let members: Vec<Member> = page.rows.into_iter().filter_map(member).collect();
+    Ok(Page {
+        is_damaged: members.len() < rows,
+        members,
+        next: page.next,
+    })
+}
+
+/// Reads the rows that a task has at a start.
+pub(in crate::flow) async fn rows_of(
+    ctx: &Context,
+    sequence: &Sequence,
+    (id, start): (TaskId, Millis),
+) -> Result<Vec<Rank>, Fault> {
+    // Each try of a registration leaves one, and there are few.
+    let page = members(ctx, sequence, &Bound::of(start, id)).await?;
+    let ranks = page.members.into_iter().map(|member| member.rank);
+    Ok(ranks
+        .take_while(|rank| (rank.id, rank.start) == (id, start))
+        .collect())
+}
+
+/// Reads the row of one task.
+pub(in crate::flow) async fn task(ctx: &Context, id: TaskId) -> Result<Option<TaskRow>, Fault> {
+    let rows = ctx.store.tasks(&[id], Freshness::Quorum).await?;
+    Ok(rows.into_iter().next().flatten())
+}
+
+/// A turn that cannot be understood stops its sequence: the task that has it may be running.
+fn of_record(record: Option<Record>) -> Result<Read, Fault> {
+    let value = record.as_ref().and_then(|record| record.value.clone());
+    let turn = value.map_or(Ok(Turn::UNKNOWN), decode_turn);
+    let turn = turn.map_err(|cause| store::Error::Corrupt {
+        operation: "read the turn of a sequence",
+        reason: cause.to_string(),
+    })?;
+    Ok(Read { turn, record })
+}
+
+/// Returns the name of the record of a turn. The name of a callback has no slash, so no two sequences share one.
+fn name(sequence: &Sequence) -> Result<Name, Fault> {
+    let Sequence { callback, key } = sequence;
+    Name::new(Kind::Turn, &format!("{callback}/{key}")).map_err(Fault::from)
+}
+
+fn partition(sequence: &Sequence) -> Result<Partition, Fault> {
+    Partition::new(IndexKind::Member, members_partition(sequence)).map_err(Fault::from)
+}
+
+fn place(sequence: &Sequence, rank: &Rank) -> Result<Place, Fault> {
+    Place::new(partition(sequence)?, encode_rank(rank)).map_err(Fault::from)
+}
+
+/// The answer when a turn was written by others all the time.
+pub(in crate::flow) fn raced(sequence: &Sequence) -> Fault {
+    Fault::Unavailable {
+        reason: format!(
+            "the turn of ordering key `{}` is being changed by many at once",
+            sequence.key
+        ),
+        retry_after: crate::limits::RACED_RETRY_AFTER,
+    }
+}

@@ -1,0 +1,345 @@
+//! The key stage decides for registration whether a task may take the key that its client gave it.
+//!
+//! One conditional write of the record of the key decides, and only then is the entry of the task written
+//! ([`crate::model::key`] has the rules). A request that finds the record of a live task writes that task again if it does
+//! not stand: its writer may have died in between. The key of such a task is never taken over, so a slow writer does no harm.
+//! Claims ask for nothing: a key costs its writes at the registration, and its task is a task like any other.
+
+use std::sync::Arc;
+
+use crate::{
+    flaw::{self, Flaw},
+    flow::base::{api::Fault, context::Context, rows::transition::Mover},
+    limits,
+    model::{
+        decision::Decision,
+        entry::Entry,
+        ids::TaskId,
+        key::{self, Holder, Verdict},
+        record::{Change, Kind, Mark, Name, Record},
+        row::TaskRow,
+        task::Spec,
+        time::Millis,
+    },
+    schema::{decode_holder, encode_holder},
+    store::{self, Freshness, Swapped},
+};
+
+/// The answer to a task that asks for a key.
+#[derive(Debug)]
+pub(in crate::flow) enum Reserved {
+    /// The record names the task for the first time: it is to be written.
+    Mine,
+    /// The record named the task before, or did and has moved on since the task ended. Where it still does, this is the task
+    /// that it names: the repetition of a request may name the task of another one.
+    MineBefore(Option<Holder>),
+    /// Another task is live, or is to be written still.
+    Taken(Holder),
+    /// Another task is dead, and its redrive is to be finished first.
+    Redriven(TaskId),
+}
+
+/// The keeper of keys.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Keys {
+    ctx: Arc<Context>,
+    mover: Mover,
+}
+
+impl Keys {
+    /// Keeps keys in this store.
+    #[must_use]
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+        Self { ctx, mover }
+    }
+
+    /// Asks for a key. `was_out` says that the task may have been registered before: by a repetition, or by this request.
+    pub(in crate::flow) async fn reserve(
+        &self,
+        task: (TaskId, &Arc<Spec>),
+        name: &Name,
+        was_out: bool,
+    ) -> Result<Reserved, Fault> {
+        let (id, spec) = task;
+        let (mut was_out, mut replaced) = (was_out, None::<Record>);
+        let holder = Holder {
+            id,
+            generation: 0,
+            spec: Arc::clone(spec),
+        };
+        for _ in 0..limits::KEY_RACES_MAX {
+            let change = self.change(name, replaced.as_ref(), &holder, id.first_start())?;
+            let there = match self.ctx.store.put_if(&change).await? {
+                Swapped::Applied => return Ok(Reserved::Mine),
+                Swapped::Conflict(there) => there,
+                // The write may come later still. A serial read settles what is in flight.
+                Swapped::Unknown => {
+                    was_out = true;
+                    self.ctx.store.record(name, Freshness::Serial).await?
+                }
+            };
+            let Some(record) = there.filter(|record| !record.is_removed()) else {
+                if was_out && self.mover.row(id).await?.is_some() {
+                    return Ok(Reserved::MineBefore(None));
+                }
+                replaced = None;
+                continue;
+            };
+            let found = read(&record)?;
+            // The record only moves on from a task that has ended, and then the row of that task is there.
+            if was_out && found.id != id && self.mover.row(id).await?.is_some() {
+                return Ok(Reserved::MineBefore(None));
+            }
+            let row = self.mover.row(found.id).await?;
+            match key::judge(&found, row.as_ref(), id) {
+                Verdict::Mine => return Ok(Reserved::MineBefore(Some(found))),
+                Verdict::Free => replaced = Some(record),
+                Verdict::Live if flaw::is(Flaw::LiveKeyTaken) => replaced = Some(record),
+                Verdict::Redriven => return Ok(Reserved::Redriven(found.id)),
+                Verdict::Replaced => {
+                    if let Some(next) = row.and_then(|row| row.detail.next) {
+                        self.advance(name, found.id, &next).await?;
+                    }
+                    replaced = None;
+                }
+                Verdict::Live => {
+                    self.rescue(&record, &found).await?;
+                    return Ok(Reserved::Taken(found));
+                }
+            }
+        }
+        Err(raced(name))
+    }
+
+    /// Lets the record of a key name `to` if it names `from`, which was replaced, and tells whether it names `to` then. Otherwise
+    /// another task has taken the place of `from`, or `to` has ended.
+    pub(in crate::flow) async fn advance(
+        &self,
+        name: &Name,
+        from: TaskId,
+        to: &Holder,
+    ) -> Result<bool, Fault> {
+        for _ in 0..limits::KEY_RACES_MAX {
+            let found = self.ctx.store.record(name, Freshness::Serial).await?;
+            if let Some(record) = found.as_ref().filter(|record| !record.is_removed()) {
+                let named = read(record)?.id;
+                if named != from {
+                    return Ok(named == to.id);
+                }
+            }
+            let change = self.change(name, found.as_ref(), to, to.id.first_start())?;
+            match self.ctx.store.put_if(&change).await? {
+                Swapped::Applied => return Ok(true),
+                Swapped::Conflict(_) | Swapped::Unknown => {}
+            }
+        }
+        Err(raced(name))
+    }
+
+    /// Returns the task that replaced another one, whose row this is, if the replacing request may have died before it wrote that
+    /// task. The record of the key names it then.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(in crate::flow) async fn left_unwritten<'a>(
+        &self,
+        row: &'a TaskRow,
+    ) -> Result<Option<&'a Holder>, Fault> {
+        let (Some(next), Some(name)) = (&row.detail.next, name_of(&row.detail.spec)?) else {
+            return Ok(None);
+        };
+        let record = self.ctx.store.record(&name, Freshness::Serial).await?;
+        // A record that is gone has outlived the next task, whose row may be gone as well: it must not run again.
+        let is_there = record.is_some_and(|record| !record.is_removed());
+        let is_unwritten = is_there
+            && self.advance(&name, row.id, next).await?
+            && self.mover.row(next.id).await?.is_none();
+        Ok(is_unwritten.then_some(&**next))
+    }
+
+    /// Returns the task that a key names; none when the key is not known.
+    pub(in crate::flow) async fn find(&self, name: &Name) -> Result<Option<TaskId>, Fault> {
+        let record = self.ctx.store.record(name, Freshness::Quorum).await?;
+        let record = record.filter(|record| !record.is_removed());
+        record.map(|record| Ok(read(&record)?.id)).transpose()
+    }
+
+    /// Renews a record that is about to expire, before its task is answered as live.
+    async fn rescue(&self, record: &Record, holder: &Holder) -> Result<(), Fault> {
+        let now = self.ctx.now();
+        let left = record.expires.map(|at| at.since(now));
+        if left.is_none_or(|left| left >= key::RESCUED_BELOW) {
+            return Ok(());
+        }
+        let change = self.change(&record.name, Some(record), holder, holder.id.first_start())?;
+        match self.ctx.store.put_if(&change).await? {
+            Swapped::Applied => Ok(()),
+            // Another request or a look has renewed it, or the task has ended meanwhile: the client asks again.
+            Swapped::Conflict(_) | Swapped::Unknown => Err(raced(&record.name)),
+        }
+    }
+
+    /// Renews the records of keys whose tasks have been live for days, for their looks. One for which this fails is left to
+    /// the next look: it has days left.
+    pub(in crate::flow) async fn keep_all<'a>(
+        &self,
+        tasks: impl Iterator<Item = ((&'a &'a Entry, &'a Decision), &'a Option<TaskRow>)>,
+        now: Millis,
+    ) {
+        for ((look, decision), row) in tasks {
+            let (id, spec) = (look.key.id, &look.spec);
+            let lives = matches!(decision, Decision::Publish(_) | Decision::LookAgain { .. });
+            let start = row.as_ref().map(|row| row.detail.start);
+            let start = start.unwrap_or_else(|| id.first_start());
+            // A retry or a snooze may lie days ahead, and no look comes before.
+            let acts = row.as_ref().map_or(now, |row| row.next.max(now));
+            if spec.key.is_none() || !lives || !key::may_need_renewal(start, acts) {
+                continue;
+            }
+            let until = acts.after(key::RENEWED_BELOW);
+            if let Err(fault) = self.keep_until(id, spec, acts, until).await {
+                tracing::debug!(task = %id, %fault, "the record of its key was left to the next look");
+            }
+        }
+    }
+
+    /// Sees to it that the record of a live task that is to start at `start` lives long enough, before it may start then.
+    ///
+    /// # Errors
+    /// When it may not live so long.
+    pub(in crate::flow) async fn keep(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+        start: Millis,
+    ) -> Result<(), Fault> {
+        let until = key::kept_until(start, self.ctx.now());
+        self.keep_until(id, spec, start, until).await
+    }
+
+    /// Renews the record of a live task if it does not live until then. A record that names another task is left alone: this
+    /// one has ended.
+    async fn keep_until(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+        start: Millis,
+        until: Millis,
+    ) -> Result<(), Fault> {
+        let Some(name) = name_of(spec)? else {
+            return Ok(());
+        };
+        for _ in 0..limits::RACES_MAX {
+            let found = self.ctx.store.record(&name, Freshness::Quorum).await?;
+            let there = found.as_ref().filter(|record| !record.is_removed());
+            let mut holder = Holder {
+                id,
+                generation: 0,
+                spec: Arc::clone(spec),
+            };
+            if let Some(record) = there {
+                holder = read(record)?;
+                let lives = record.expires.is_none_or(|at| at >= until);
+                if holder.id != id || lives {
+                    return Ok(());
+                }
+            }
+            let change = self.change(&name, found.as_ref(), &holder, start)?;
+            match self.ctx.store.put_if(&change).await? {
+                Swapped::Applied => return Ok(()),
+                Swapped::Conflict(_) | Swapped::Unknown => {}
+            }
+        }
+        Err(raced(&name))
+    }
+
+    /// Gives a dead task its key back before it is redriven to `generation`. False when the key names another task that is live.
+    ///
+    /// A crash behind this leaves a dead task whose record names a later generation: the next request for the key finishes
+    /// the redrive.
+    pub(in crate::flow) async fn take_back(
+        &self,
+        id: TaskId,
+        spec: &Arc<Spec>,
+        generation: u32,
+        start: Millis,
+    ) -> Result<bool, Fault> {
+        let Some(name) = name_of(spec)? else {
+            return Ok(true);
+        };
+        let holder = Holder {
+            id,
+            generation,
+            spec: Arc::clone(spec),
+        };
+        for _ in 0..limits::RACES_MAX {
+            let found = self.ctx.store.record(&name, Freshness::Serial).await?;
+            if let Some(record) = found.as_ref().filter(|record| !record.is_removed()) {
+                let other = read(record)?;
+                let row = self.mover.row(other.id).await?;
+                match key::judge(&other, row.as_ref(), id) {
+                    Verdict::Mine if other.generation >= generation => return Ok(true),
+                    Verdict::Mine | Verdict::Free => {}
+                    Verdict::Replaced | Verdict::Redriven | Verdict::Live => return Ok(false),
+                }
+            }
+            let change = self.change(&name, found.as_ref(), &holder, start)?;
+            match self.ctx.store.put_if(&change).await? {
+                Swapped::Applied => return Ok(true),
+                Swapped::Conflict(_) | Swapped::Unknown => {}
+            }
+        }
+        Err(raced(&name))
+    }
+
+    fn change(
+        &self,
+        name: &Name,
+        replaced: Option<&Record>,
+        holder: &Holder,
+        start: Millis,
+    ) -> Result<Change, Fault> {
+        let mark = Mark {
+            nonce: self.ctx.time.random_uuid(),
+            stamp: self.ctx.time.stamp(),
+        };
+        let until = key::kept_until(start, self.ctx.now());
+        // Never lowered for one task. The end for another task must not lie behind the row of this one: a helper would wake it.
+        let names_it = |record: &&Record| read(record).is_ok_and(|named| named.id == holder.id);
+        let before = replaced.filter(names_it).and_then(|record| record.expires);
+        let expires = Some(before.map_or(until, |before| before.max(until)));
+        let value = encode_holder(holder);
+        Change::put(name.clone(), replaced, value, expires, mark).map_err(Fault::from)
+    }
+}
+
+/// Returns the name of the record of a key. The name of a callback has no slash, so no two keys share a record.
+pub(in crate::flow) fn name(callback: &str, key: &str) -> Result<Name, Fault> {
+    Name::new(Kind::Key, &format!("{callback}/{key}")).map_err(Fault::from)
+}
+
+/// Returns the name of the record of a task; none for a task without key.
+pub(in crate::flow) fn name_of(spec: &Spec) -> Result<Option<Name>, Fault> {
+    match (spec.callback(), &spec.key) {
+        (Some(callback), Some(key)) => name(callback, key).map(Some),
+        _ => Ok(None),
+    }
+}
+
+fn read(record: &Record) -> Result<Holder, Fault> {
+    let value = record.value.clone().unwrap_or_default();
+    decode_holder(value).map_err(|cause| {
+        let error = store::Error::Corrupt {
+            operation: "read the record of a key",
+            reason: cause.to_string(),
+        };
+        error.into()
+    })
+}
+
+fn raced(name: &Name) -> Fault {
+    Fault::Unavailable {
+        reason: format!("the record of {name} is being changed by many at once"),
+        retry_after: limits::RACED_RETRY_AFTER,
+    }
+}

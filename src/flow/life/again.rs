@@ -1,0 +1,161 @@
+//! The changer lets tasks of trees go on after their end, for the retry of the failed part of a tree.
+//!
+//! A run that begins again is a redrive of a task that was not only dead: its entry is written first, then its row. A tree that
+//! goes on needs a look ahead, which is written before the row and waits for it ([`crate::model::restart`]). So a crash in
+//! between leaves a task that has ended.
+
+use std::{sync::Arc, time::Duration};
+
+use super::{finish, put::Put, reschedule::Changer, way::Wanted};
+use crate::{
+    flow::{
+        base::{
+            api::{Fault, RescheduleOutcome},
+            entries::near_record::near_record,
+            rows::transition::Moved,
+        },
+        features::{
+            ends::{dead_letter_topic, follow_ups, report},
+            letter::filing,
+        },
+    },
+    limits,
+    model::{
+        dispatch::Dispatch,
+        ids::TaskId,
+        kin::Again,
+        state::{self, Event, TaskRow},
+        task::Spec,
+        time::Millis,
+    },
+};
+
+impl Changer {
+    /// Runs a task again whose own run has failed, in this round. False when it has begun the round, or cannot run.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(in crate::flow) async fn run_again(
+        &self,
+        row: &TaskRow,
+        round: u32,
+    ) -> Result<bool, Fault> {
+        let (id, spec) = (row.id, &row.detail.spec);
+        let mut row = Some(row.clone());
+        for _ in 0..limits::RACES_MAX {
+            let wanted = Wanted::Again(self.ctx.now(), round);
+            match self.move_tracked(id, row, spec, wanted).await? {
+                Some((outcome, _)) => return Ok(outcome == RescheduleOutcome::Rescheduled),
+                None => row = self.mover.row(id).await?,
+            }
+        }
+        Err(Fault::Unavailable {
+            reason: format!("task {id} is being changed by many at once"),
+            retry_after: Duration::from_secs(1),
+        })
+    }
+
+    /// Lets a task wait for the own run of its parent once more, in this round. False when it does not apply.
+    ///
+    /// # Errors
+    /// As of [`Self::run_again`].
+    pub(in crate::flow) async fn wait_again(
+        &self,
+        row: &TaskRow,
+        round: u32,
+    ) -> Result<bool, Fault> {
+        if !self.prepare(Some(row), row.id, &row.detail.spec).await? {
+            return Ok(false);
+        }
+        self.begin(row, round, Again::Wait).await
+    }
+
+    /// Lets the row of a parent say that its tree goes on in this round. False when it says so already, or cannot.
+    ///
+    /// # Errors
+    /// As of [`Self::run_again`].
+    pub(in crate::flow) async fn tree_again(
+        &self,
+        row: &TaskRow,
+        round: u32,
+    ) -> Result<bool, Fault> {
+        self.tell(row).await?;
+        let spec = &row.detail.spec;
+        let dispatch = Dispatch {
+            id: row.id,
+            generation: row.generation + 1,
+            expected_attempt: row.attempt,
+            start: self.ctx.now(),
+        };
+        let opened = self.hands.closing(row.id.wheel());
+        let look = near_record(&self.ctx, dispatch, spec, opened);
+        let mut put = look.clone();
+        for placed in self.placer.place(vec![look]).await {
+            put = placed?;
+        }
+        let begun = self.begin(row, round, Again::Tree).await?;
+        if begun {
+            // The look may have come up before the row said anything to it.
+            self.look_again(dispatch, &Put::Near(put)).await?;
+        }
+        Ok(begun)
+    }
+
+    /// Lets a task take a round in which nothing of it goes on, and end it. False when it has begun the round.
+    ///
+    /// # Errors
+    /// As of [`Self::run_again`].
+    pub(in crate::flow) async fn leave_out(
+        &self,
+        row: &TaskRow,
+        round: u32,
+    ) -> Result<bool, Fault> {
+        self.begin(row, round, Again::Nothing).await
+    }
+
+    async fn begin(&self, row: &TaskRow, round: u32, what: Again) -> Result<bool, Fault> {
+        let (id, spec) = (row.id, &row.detail.spec);
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            state::next(id, row, spec, Event::Again { round, what }, now, nonce)
+        };
+        let moved = self.mover.apply(id, Some(row.clone()), false, decide);
+        Ok(matches!(moved.await?, Moved::To(_)))
+    }
+
+    /// Makes an ended task ready to run again: its content lives on, the letter of the death before its last one, which its row
+    /// is about to forget, is surely gone, and its end is told. Tells whether it has its content.
+    pub(super) async fn prepare(
+        &self,
+        row: Option<&TaskRow>,
+        id: TaskId,
+        spec: &Arc<Spec>,
+    ) -> Result<bool, Fault> {
+        if let Some(row) = row {
+            filing::withdraw(&self.ctx, row).await?;
+            dead_letter_topic::file_before_redrive(&self.ctx, row).await?;
+            self.tell(row).await?;
+        }
+        finish::undo(&self.ctx, id, spec).await
+    }
+
+    /// Has the last ends of a task told before its row forgets them. Those that are days old were told, and nobody may remember
+    /// that.
+    async fn tell(&self, row: &TaskRow) -> Result<(), Fault> {
+        if finish::may_be_told(&self.ctx, row.detail.end_time) {
+            report::tell(&self.ctx, row).await?;
+            follow_ups::join(&self.ctx, row).await?;
+        }
+        let tree = row.detail.tree.map(|tree| tree.at);
+        if tree.is_some() && finish::may_be_told(&self.ctx, tree) {
+            report::tell_tree(&self.ctx, row).await?;
+        }
+        Ok(())
+    }
+
+    /// Removes the letter of a task that was dead. One that stays is removed by the look.
+    pub(super) async fn withdraw_letter(&self, row: &TaskRow) {
+        if let Err(fault) = filing::withdraw(&self.ctx, row).await {
+            tracing::debug!(task = %row.id, %fault, "its letter was left to the look");
+        }
+    }
+}

@@ -1,0 +1,47 @@
+//! The life of a task, one file for each thing that happens to it: registered, sent, claimed, settled, moved, ended, erased.
+//!
+//! Clients register, cancel and reschedule; workers claim and settle. [`crate::flow::base::rows::transition`] is the conditional
+//! write behind all of them, and `finish` does what follows when a task has come to its end, in the order of
+//! [`crate::flow::features`]. [`send`] publishes due tasks, and [`near`] holds those that are due before a wheel could hand them
+//! out. Rows that cannot be understood are set aside (`undelivered`).
+
+pub(in crate::flow) mod add;
+pub(in crate::flow) mod adopt;
+pub(in crate::flow) mod again;
+pub mod asked;
+pub(in crate::flow) mod below;
+pub mod cancel;
+pub mod claim;
+pub(in crate::flow) mod claim_answers;
+pub(in crate::flow) mod claim_room;
+pub mod claimed;
+pub(in crate::flow) mod complete;
+pub(in crate::flow) mod ended;
+pub(in crate::flow) mod enter;
+pub mod erase;
+pub(in crate::flow) mod finish;
+pub(in crate::flow) mod gauges;
+pub(in crate::flow) mod heartbeat;
+pub(in crate::flow) mod late_runs;
+pub(in crate::flow) mod line;
+pub(in crate::flow) mod look_entries;
+pub mod near;
+pub mod plant;
+pub(in crate::flow) mod prepare;
+pub(in crate::flow) mod put;
+pub mod record;
+pub(in crate::flow) mod redeliver;
+pub mod register;
+pub(in crate::flow) mod release;
+pub(in crate::flow) mod replace;
+pub(in crate::flow) mod replaced;
+pub mod reschedule;
+pub mod send;
+pub(in crate::flow) mod sending;
+pub mod settle;
+pub(in crate::flow) mod standing;
+pub mod topics;
+pub(in crate::flow) mod undelivered;
+pub(in crate::flow) mod unfinished;
+pub(in crate::flow) mod way;
+pub(in crate::flow) mod withdraw;

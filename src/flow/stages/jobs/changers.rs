@@ -1,0 +1,19 @@
+//! The changers are the stages of the node that jobs find and change tasks through.
+
+use crate::flow::{
+    base::{read::find::Finder, records::callbacks::Callbacks},
+    life::{cancel::Canceller, erase::Eraser, reschedule::Changer},
+    stages::{letters::desk, schedules::tasks::RunTasks},
+};
+
+/// The stages.
+#[derive(Debug, Clone)]
+pub(in crate::flow) struct Changers {
+    pub(in crate::flow) finder: Finder,
+    pub(in crate::flow) canceller: Canceller,
+    pub(in crate::flow) changer: Changer,
+    pub(in crate::flow) letters: desk::Desk,
+    pub(in crate::flow) eraser: Eraser,
+    pub(in crate::flow) runs: RunTasks,
+    pub(in crate::flow) callbacks: Callbacks,
+}

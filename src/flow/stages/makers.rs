@@ -1,0 +1,309 @@
+//! The makers build the stages of a node, each of what it needs.
+
+use std::sync::Arc;
+
+use super::{
+    cluster::members::Members,
+    ends::outcomes::Outcomes,
+    jobs,
+    letters::desk::Desk,
+    poll::Poller,
+    query::{
+        await_end::Awaiter, figures::Figures, list::Lister, remembered::Remembered, shares::Shares,
+    },
+    schedules,
+    schedules::tasks::RunTasks,
+    service::Service,
+    tree::{cancel::Feller, read::Forester, reopen::Opener, retry::Retrier},
+    wheel::{look::Looker, republish::Republisher},
+};
+use crate::flow::{
+    base::{
+        context::Context,
+        entries::{entry_writer::Placer, watermarks::Hands},
+        permits::{catch_up::CatchUp, read_permits::ReadPermits},
+        read::find::Finder,
+        records::{audit::Audit, callbacks::Callbacks, refusals::Refusals},
+        rows::transition::Mover,
+    },
+    features::{
+        ends::{dead_letter_topic::Deaths, notices::Notices},
+        gate::gatekeeper::Gatekeeper,
+        join::enlist::Enlister,
+        key::keys::Keys,
+        limit::limiter::Limiter,
+    },
+    life::{
+        add::Admission, adopt::Adopter, asked::Asker, cancel::Canceller, claim::Claimer,
+        claimed::ClaimedRows, erase::Eraser, near::Near, register::Registrar, reschedule::Changer,
+        send::Sender, settle::Settler, standing::Standing, withdraw::Withdrawer,
+    },
+};
+
+/// The stages that make tasks and move their starts.
+pub(super) fn registration(
+    ctx: &Arc<Context>,
+    (hands, placer, near): (Hands, Placer, Near),
+    mover: &Mover,
+    canceller: &Canceller,
+    known: &Remembered,
+) -> (Registrar, Asker, Changer) {
+    let ctx = || Arc::clone(ctx);
+    let finder = Finder::new(ctx(), mover.clone());
+    let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
+    let standing = Standing::new(ctx(), hands.clone(), finder.clone());
+    let (moves, puts) = (mover.clone(), placer.clone());
+    let adopter = Adopter::new(ctx(), moves, finder.clone(), standing, puts);
+    let registrar = Registrar::new(
+        ctx(),
+        hands.clone(),
+        placer.clone(),
+        near.clone(),
+        callbacks,
+        (
+            Admission::new(ctx(), mover.clone(), adopter),
+            Enlister::new(ctx(), mover.clone(), finder.clone()),
+        ),
+    );
+    let (moved, found) = (mover.clone(), finder.clone());
+    let changer = Changer::new(ctx(), hands.clone(), placer, near, moved, found, leftovers);
+    let acts = (registrar.clone(), canceller.clone(), changer.clone());
+    let asker = Asker::new(ctx(), hands, mover.clone(), finder, acts);
+    (registrar, asker, changer)
+}
+
+/// The desks for dead tasks and for jobs, with what changes their tasks.
+pub(super) fn desks(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    canceller: &Canceller,
+    changer: &Changer,
+    (runs, callbacks): (RunTasks, Callbacks),
+) -> (Desk, jobs::desk::Desk) {
+    let eraser = Eraser::new(Arc::clone(&ctx), mover.clone());
+    let letters = Desk::new(
+        Arc::clone(&ctx),
+        mover.clone(),
+        changer.clone(),
+        eraser.clone(),
+    );
+    let by = jobs::changers::Changers {
+        finder: finder.clone(),
+        canceller: canceller.clone(),
+        changer: changer.clone(),
+        letters: letters.clone(),
+        eraser,
+        runs,
+        callbacks,
+    };
+    (letters, jobs::desk::Desk::new(ctx, by))
+}
+
+/// The stage that cancels tasks.
+pub(super) fn canceller(
+    ctx: &Arc<Context>,
+    (hands, placer): (Hands, Placer),
+    mover: &Mover,
+    finder: &Finder,
+    known: &Remembered,
+) -> Canceller {
+    let (deadlines, leftovers) = (known.deadlines.clone(), known.leftovers.clone());
+    let (mover, finder) = (mover.clone(), finder.clone());
+    let ctx = Arc::clone(ctx);
+    Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
+}
+
+/// The tasks of the runs of schedules.
+pub(super) fn runs(
+    ctx: &Arc<Context>,
+    (registrar, asker): (&Registrar, &Asker),
+    mover: &Mover,
+    canceller: &Canceller,
+) -> RunTasks {
+    let by = (registrar.clone(), mover.clone(), canceller.clone());
+    RunTasks::new(Arc::clone(ctx), by, asker.standing().clone())
+}
+
+/// The stage that runs the failed parts of trees again.
+pub(super) fn retrier(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    changer: &Changer,
+) -> Retrier {
+    let opener = Opener::new(Arc::clone(&ctx), mover.clone(), changer.clone());
+    Retrier::new(ctx, mover.clone(), finder.clone(), opener)
+}
+
+/// The stage that shows trees, and cancels them.
+pub(super) fn forester(
+    ctx: Arc<Context>,
+    mover: &Mover,
+    finder: &Finder,
+    canceller: &Canceller,
+) -> Forester {
+    let feller = Feller::new(Arc::clone(&ctx), mover.clone(), canceller.clone());
+    Forester::new(ctx, finder.clone(), canceller.clone(), feller)
+}
+
+/// The memory wheel of near tasks.
+pub(super) fn near(
+    ctx: &Arc<Context>,
+    sender: &Sender,
+    placer: &Placer,
+    catch_up: &Arc<CatchUp>,
+    known: &Remembered,
+) -> Near {
+    let (ctx, catch_up) = (Arc::clone(ctx), Arc::clone(catch_up));
+    let leftovers = known.leftovers.clone();
+    Near::new(ctx, sender.clone(), placer.clone(), catch_up, leftovers)
+}
+
+/// The stage that finishes what cancels have left.
+pub(super) fn withdrawer(
+    ctx: &Arc<Context>,
+    hands: &Hands,
+    placer: &Placer,
+    mover: &Mover,
+) -> Withdrawer {
+    let (hands, placer, mover) = (hands.clone(), placer.clone(), mover.clone());
+    Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
+}
+
+/// The poller, if the node makes consumers for workers that poll.
+pub(super) fn poller(
+    ctx: &Arc<Context>,
+    claimer: &Claimer,
+    settler: &Settler,
+    limiter: &Limiter,
+) -> Option<Arc<Poller>> {
+    let subscriptions = ctx.subscriptions.clone()?;
+    let (claimer, settler) = (claimer.clone(), settler.clone());
+    Some(Poller::new(
+        Arc::clone(ctx),
+        subscriptions,
+        claimer,
+        settler,
+        limiter.clone(),
+    ))
+}
+
+/// The stage that hands tasks to the queue.
+pub(super) fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
+    let keeper = Gatekeeper::new(Arc::clone(ctx), known.callbacks.clone());
+    let (pulse, demand) = (known.pulse.clone(), known.demand.clone());
+    Sender::new(Arc::clone(ctx), pulse, demand, keeper)
+}
+
+/// The examiner of tasks.
+pub(super) fn looker(
+    ctx: &Arc<Context>,
+    sender: &Sender,
+    placer: &Placer,
+    mover: &Mover,
+    turns: &Arc<ReadPermits>,
+    known: &Remembered,
+) -> Looker {
+    let (turns, demand) = (Arc::clone(turns), known.demand.clone());
+    let republisher = Republisher::new(Arc::clone(ctx), placer.clone(), sender.clone());
+    Looker::new(
+        Arc::clone(ctx),
+        placer.clone(),
+        (sender.clone(), republisher),
+        mover.clone(),
+        turns,
+        demand,
+    )
+}
+
+/// The stage that gives attempts to workers.
+pub(super) fn claimer(
+    ctx: &Arc<Context>,
+    mover: &Mover,
+    claimed: &Arc<ClaimedRows>,
+    known: &Remembered,
+) -> Claimer {
+    let ctx = || Arc::clone(ctx);
+    Claimer::new(
+        ctx(),
+        mover.clone(),
+        Finder::new(ctx(), mover.clone()),
+        Arc::clone(claimed),
+        known.deadlines.clone(),
+        known.demand.clone(),
+        (
+            Gatekeeper::new(ctx(), known.callbacks.clone()),
+            known.limiter.clone(),
+        ),
+    )
+}
+
+/// The stage that takes the reports of workers.
+pub(super) fn settler(
+    ctx: &Arc<Context>,
+    mover: &Mover,
+    stages: (Hands, Placer, Near),
+    claimed: Arc<ClaimedRows>,
+    known: &Remembered,
+) -> Settler {
+    let (deadlines, retrying) = (known.deadlines.clone(), known.demand.retrying().clone());
+    let ctx = Arc::clone(ctx);
+    Settler::new(ctx, mover.clone(), stages, claimed, deadlines, retrying)
+}
+
+/// The service that requests go to.
+pub(super) fn service(
+    ctx: &Arc<Context>,
+    hands: &Hands,
+    placer: &Placer,
+    near: &Near,
+    mover: &Mover,
+    members: &Members,
+    known: &Remembered,
+) -> Service {
+    let ctx = || Arc::clone(ctx);
+    let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
+    let (finder, claimed) = (Finder::new(ctx(), mover.clone()), Arc::default());
+    let claimer = claimer(&ctx(), mover, &claimed, known);
+    let settler = settler(&ctx(), mover, (hands(), placer(), near()), claimed, known);
+    let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
+    let stages = (hands(), placer(), near());
+    let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
+    let runs = runs(&ctx(), (&registrar, &asker), mover, &canceller);
+    let of_jobs = (runs.clone(), known.callbacks.clone());
+    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
+    let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());
+    Service {
+        ctx: ctx(),
+        schedules: schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone()),
+        asker,
+        registrar,
+        keys: Keys::new(ctx(), mover.clone()),
+        callbacks: known.callbacks.clone(),
+        api_keys: known.callbacks.api_keys(),
+        refusals: Refusals::new(audit.clone(), ctx().time.clone()),
+        audit,
+        gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
+        retrier: retrier(ctx(), mover, &finder, &changer),
+        poller: poller(&ctx(), &claimer, &settler, &known.limiter),
+        shares: Shares::new(ctx(), known.clone()),
+        forester: forester(ctx(), mover, &finder, &canceller),
+        canceller,
+        jobs,
+        desk,
+        changer,
+        claimer,
+        settler,
+        lister: Lister::new(ctx(), finder.clone(), Some(known.callbacks.clone())),
+        notices: Notices::new(ctx(), mover.clone()),
+        outcomes: Outcomes::new(mover.clone()),
+        deaths: Deaths::new(ctx(), mover.clone()),
+        awaiter: Awaiter::new(ctx(), finder.clone(), mover),
+        finder,
+        members: members.clone(),
+        figures: Figures::new(ctx(), known.clone(), near()),
+        pulse: known.pulse.clone(),
+        demand: known.demand.clone(),
+    }
+}

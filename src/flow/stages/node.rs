@@ -1,0 +1,336 @@
+//! A node builds its stages on a store and a queue for the program, runs them, and stops them in order.
+
+use std::{sync::Arc, time::Duration};
+
+use tokio_util::{
+    sync::{CancellationToken, DropGuard},
+    task::TaskTracker,
+};
+
+use super::{
+    cluster::members::Members,
+    ends::registry::Registry,
+    join::check::Checker,
+    makers::{looker, near, sender, service, withdrawer},
+    query::remembered::Remembered,
+    sequence::{reminder::Reminder, usher::Usher},
+    service::Service,
+    tree::{cancel::Feller, release::Releaser, reopen::Opener, tend::Tender},
+    wheel::{
+        expirer::Expirer,
+        lapses::Watcher,
+        look::Looker,
+        owner::Clock,
+        recover::Recovery,
+        stages::{self, Stages},
+    },
+};
+use crate::flow::{
+    base::{
+        context::Context,
+        entries::{entry_writer::Placer, watermarks::Hands},
+        figures::pending::Census,
+        permits::{catch_up::CatchUp, read_permits::ReadPermits},
+        read::find::Finder,
+        records::callbacks::Callbacks,
+        rows::transition::Mover,
+    },
+    features::sequence::turn::TurnKeeper,
+    life::{late_runs::LateRuns, near::Near, unfinished::Finisher},
+};
+
+/// A running node.
+#[derive(Debug)]
+pub struct Node {
+    ctx: Arc<Context>,
+    service: Arc<Service>,
+    members: Members,
+    stop: CancellationToken,
+    stop_members: CancellationToken,
+    stop_near: CancellationToken,
+    clocks: TaskTracker,
+    rest: TaskTracker,
+}
+
+impl Node {
+    /// Starts the node's stages on the current runtime.
+    ///
+    /// `drain` is how long near tasks may take to go out when the node stops.
+    #[must_use]
+    pub fn start(ctx: Context, drain: Duration) -> Self {
+        let ctx = Arc::new(ctx);
+        let hands = Hands::new(Arc::clone(&ctx));
+        let known = Remembered::new(&ctx, &hands);
+        let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
+        let sender = sender(&ctx, &known);
+        let mover = Mover::new(Arc::clone(&ctx));
+        let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
+        let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
+        let near = near(&ctx, &sender, &placer, &catch_up, &known);
+        let members = Members::new(Arc::clone(&ctx), sender.clone());
+        let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
+        let recovery = Recovery {
+            ctx: Arc::clone(&ctx),
+            hands: hands.clone(),
+            looker: looker.clone(),
+            sender: sender.clone(),
+            near: near.clone(),
+            deadlines: known.deadlines.clone(),
+            began: known.began,
+            progress: Arc::default(),
+        };
+        let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
+        let stages = Stages {
+            ctx: Arc::clone(&ctx),
+            placer: placer.clone(),
+            sender,
+            looker,
+            mover: mover.clone(),
+            withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
+            leftovers: known.leftovers.clone(),
+            catch_up,
+            turns,
+            tasks: rest.clone(),
+        };
+        let node = Self {
+            stop: CancellationToken::new(),
+            stop_members: CancellationToken::new(),
+            stop_near: CancellationToken::new(),
+            clocks,
+            rest,
+            service: Arc::new(service(
+                &ctx, &hands, &placer, &near, &mover, &members, &known,
+            )),
+            members: members.clone(),
+            ctx: Arc::clone(&ctx),
+        };
+        node.keep_running(members, near.clone(), drain);
+        node.keep_registering(&mover);
+        node.keep_current(&known.callbacks);
+        node.tend(mover.clone());
+        node.usher(mover, near);
+        node.watch(&known, stages.looker.clone(), recovery);
+        if ctx.settings.scans {
+            node.scan(&hands, &stages);
+            node.lead(stages.sender.late_runs().clone());
+        }
+        node
+    }
+
+    /// Starts the stages that one node of all does the work of: bulk work, and schedules.
+    fn lead(&self, late: LateRuns) {
+        let runner = self.service.jobs.runner();
+        self.keep("jobs", &self.stop, move |stop| runner.clone().run(stop));
+        let stage = self.service.schedules.stage(self.members.clone(), late);
+        self.keep("schedules", &self.stop, move |stop| stage.clone().run(stop));
+    }
+
+    /// Starts the list of nodes and the near tasks.
+    fn keep_running(&self, members: Members, near: Near, drain: Duration) {
+        self.keep("members", &self.stop_members, move |stop| {
+            members.clone().run(stop)
+        });
+        self.keep("near", &self.stop_near, move |stop| {
+            near.clone().run(stop, drain)
+        });
+    }
+
+    /// Starts the stages that publish tasks of sequences whose turn has come, and that look after those that wait for long.
+    fn usher(&self, mover: Mover, near: Near) {
+        let ctx = || Arc::clone(&self.ctx);
+        let finder = Finder::new(ctx(), mover.clone());
+        let finisher = self.finisher(&mover);
+        // With a finder of its own: its searches do not hurry.
+        let slow = Finder::new(ctx(), mover.clone());
+        let reminder = TurnKeeper::new(ctx(), mover.clone(), slow);
+        let reminder = Reminder::new(ctx(), reminder, finisher);
+        let turns = TurnKeeper::new(ctx(), mover, finder.clone());
+        let usher = Usher::new(ctx(), turns, finder, near);
+        self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
+        self.keep("held turns", &self.stop, move |stop| {
+            reminder.clone().run(stop)
+        });
+    }
+
+    /// Returns what ends registrations for stages that wait for their tasks.
+    fn finisher(&self, mover: &Mover) -> Finisher {
+        let finder = Finder::new(Arc::clone(&self.ctx), mover.clone());
+        let standing = self.service.asker.standing().clone();
+        let registrar = self.service.registrar.clone();
+        Finisher::new(Arc::clone(&self.ctx), finder, standing, registrar)
+    }
+
+    /// Starts the stages that check whether trees have ended, and what tasks wait for.
+    fn tend(&self, mover: Mover) {
+        let ctx = || Arc::clone(&self.ctx);
+        let finder = Finder::new(ctx(), mover.clone());
+        let service = &self.service;
+        let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
+        let opener = Opener::new(ctx(), mover.clone(), changer.clone());
+        let releaser = Releaser::new(ctx(), mover.clone(), changer, canceller, opener.clone());
+        let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
+        let moved = mover.clone();
+        let finisher = self.finisher(&mover);
+        let checker = Checker::new(ctx(), moved, finder, finisher.clone(), changer, canceller);
+        self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
+        let registrar = service.registrar.clone();
+        let feller = Feller::new(ctx(), mover.clone(), service.canceller.clone());
+        let tender = Tender::new(
+            ctx(),
+            mover,
+            finisher,
+            registrar,
+            releaser,
+            (opener, feller),
+        );
+        self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
+    }
+
+    /// Starts the registry of internal tasks and follow-ups. It runs as long as stages may ask for some.
+    fn keep_registering(&self, mover: &Mover) {
+        let registrar = self.service.registrar.clone();
+        let standing = self.service.asker.standing().clone();
+        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone(), standing);
+        self.keep("registry", &self.stop_members, move |stop| {
+            registry.clone().run(stop)
+        });
+    }
+
+    /// Keeps the node's copy of the configuration current. It runs until the last near task has gone out, which needs it.
+    fn keep_current(&self, callbacks: &Callbacks) {
+        let cache = callbacks.cache().clone();
+        self.keep("configuration", &self.stop_members, move |stop| {
+            let cache = cache.clone();
+            async move {
+                // A store that does not answer must not keep the node from stopping.
+                tokio::select! {
+                    biased;
+                    () = stop.cancelled() => {}
+                    () = cache.run(stop.clone()) => {}
+                }
+            }
+        });
+    }
+
+    /// Starts the stages that look at running attempts, at tasks that wait for workers, and at tasks that the
+    /// process before has left.
+    fn watch(&self, known: &Remembered, looker: Looker, recovery: Recovery) {
+        let watcher = Watcher {
+            ctx: Arc::clone(&self.ctx),
+            deadlines: known.deadlines.clone(),
+            looker: looker.clone(),
+        };
+        self.keep("deadlines", &self.stop, move |stop| {
+            watcher.clone().run(stop)
+        });
+        let expirer = Expirer {
+            ctx: Arc::clone(&self.ctx),
+            expiries: known.demand.expiries().clone(),
+            looker,
+        };
+        self.keep("expiries", &self.stop, move |stop| {
+            expirer.clone().run(stop)
+        });
+        let limiter = known.limiter.clone();
+        self.keep("limits", &self.stop, move |stop| limiter.clone().run(stop));
+        let shares = self.service.shares.clone();
+        self.keep("shares", &self.stop, move |stop| shares.clone().run(stop));
+        let refusals = self.service.refusals.clone();
+        self.keep("refusals", &self.stop_members, move |stop| {
+            refusals.clone().run(stop)
+        });
+        let (demand, limiter) = (known.demand.clone(), known.limiter.clone());
+        self.keep("demand", &self.stop, move |stop| {
+            let limiter = limiter.clone();
+            let bound = move |callback: &str| limiter.bound(callback);
+            demand.clone().run(bound, stop)
+        });
+        if let Some(underway) = self.ctx.underway.clone() {
+            let census = Census::new(Arc::clone(&self.ctx), known.pending.clone(), known.began);
+            let store = Arc::clone(&underway);
+            self.keep("census", &self.stop, move |stop| {
+                census.clone().run(Arc::clone(&store), stop)
+            });
+            self.keep("recovery", &self.stop, move |stop| {
+                recovery.clone().run(Arc::clone(&underway), stop)
+            });
+        }
+    }
+
+    /// Starts a clock for each wheel.
+    fn scan(&self, hands: &Hands, stages: &Stages) {
+        for wheel in self.ctx.shape().all_wheels() {
+            let (ctx, members) = (Arc::clone(&self.ctx), self.members.clone());
+            let (hands, stages, stop) = (hands.clone(), stages.clone(), self.stop.clone());
+            let clock = move || {
+                let (ctx, members) = (Arc::clone(&ctx), members.clone());
+                Clock::new(ctx, hands.clone(), members, stages.clone(), wheel).run(stop.clone())
+            };
+            let (time, stop) = (self.ctx.time.clone(), self.stop.clone());
+            self.clocks.spawn(stages::keep("clock", time, stop, clock));
+        }
+    }
+
+    /// Runs a stage of the node until `stop`; one that panics is started again.
+    fn keep<F>(
+        &self,
+        name: &'static str,
+        stop: &CancellationToken,
+        start: impl Fn(CancellationToken) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let (time, token) = (self.ctx.time.clone(), stop.clone());
+        let start = move || start(token.clone());
+        let kept = stages::keep(name, time, stop.clone(), start);
+        self.rest.spawn(kept);
+    }
+
+    /// Returns what requests go to.
+    #[must_use]
+    pub fn service(&self) -> Arc<Service> {
+        Arc::clone(&self.service)
+    }
+
+    /// Announces that the node is about to stop: `/readyz` fails from now on, it takes no more wheels, and polls that wait
+    /// are answered.
+    pub fn leave(&self) {
+        self.members.leave();
+        if let Some(poller) = &self.service.poller {
+            poller.leave();
+        }
+    }
+
+    /// Returns guards that end the stages of the node, without any order, when they are dropped.
+    #[must_use]
+    pub fn guards(&self) -> [DropGuard; 3] {
+        [&self.stop, &self.stop_near, &self.stop_members].map(|stop| stop.clone().drop_guard())
+    }
+
+    /// Stops in order: ends the polls, leaves the wheels (others take them at once), sends what is near, leaves the list,
+    /// closes the queue.
+    pub async fn stop(self, limit: Duration) {
+        let time = &self.ctx.time;
+        let until = time.moment().after(limit);
+        let left = || until.since(time.moment());
+        self.leave();
+        if let Some(poller) = &self.service.poller {
+            // The polls end first, because the stages below publish the tasks that they release.
+            self.ended(poller.stopped(), left(), "polls").await;
+        }
+        self.stop.cancel();
+        self.clocks.close();
+        self.ended(self.clocks.wait(), left(), "clocks").await;
+        self.stop_near.cancel();
+        self.stop_members.cancel();
+        self.rest.close();
+        self.ended(self.rest.wait(), left(), "stages").await;
+        self.ctx.publisher.close(left()).await;
+    }
+
+    async fn ended(&self, what: impl Future<Output = ()>, limit: Duration, name: &str) {
+        if self.ctx.time.within(limit, what).await.is_none() {
+            tracing::warn!(name, "did not end in time");
+        }
+    }
+}
