@@ -12,7 +12,7 @@ EVERY := --workspace --lib --bins --test '*'
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: setup bare texts check test test-all test-cassandra-4 prove fuzz openapi clients sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+.PHONY: setup bare texts check test test-all all-tools test-cassandra-4 prove fuzz openapi clients sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
 # One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
 LOOK = check
@@ -50,9 +50,15 @@ test: texts ## the gate: texts, lints, documentation and the quick tests, also o
 	tests/timed $(WAITING)
 	$(STACK) run --durable -- tests/timed --workspace --test servers
 
+# Quarters of an hour before it would be missed. The long scenarios of the simulation are optimised, as its seeds are: each of
+# them runs some hundred times, and one took twenty minutes of a debug build.
+all-tools:
+	@tests/look test-all
+
 # The targets of fuzz have the seed of an ordinary run, so that every machine tries the same inputs; `make fuzz` draws one.
-test-all: test audit ## every test: faults, kills, floods, planted flaws, long searches, a drill
-	$(TOOL) tests/timed --workspace --lib --tests --no-fail-fast -- --ignored
+test-all: all-tools test audit ## every test: faults, kills, floods, planted flaws, long searches, a drill
+	$(TOOL) tests/timed --workspace --lib --test model --test integration --no-fail-fast -- --ignored
+	tests/timed --workspace --profile search --features flaws --test sim --no-fail-fast -- --ignored
 	TICKWHEEL_FUZZ_MINUTES=2 TICKWHEEL_FUZZ_SEED=8388345094170240357 tests/timed --workspace --test fuzz
 	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'

@@ -118,6 +118,9 @@ pub mod look_step;
 pub mod notice;
 pub mod notify;
 pub mod ordering;
+pub mod owed;
+#[cfg(test)]
+mod owed_tests;
 pub mod preference;
 pub mod purse;
 pub mod record;

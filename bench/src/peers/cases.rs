@@ -7,7 +7,7 @@ use anyhow::{Context as _, anyhow};
 use tickwheel::time_source::TimeSource;
 
 use super::{Manner, Scenario, Setup, case::Case, scenarios::Run};
-use crate::report::{Report, table::Figure};
+use crate::report::{Report, setting::Setting, table::Figure};
 
 /// How long the harness tries to remove the files of a peer: its processes may still be ending.
 const REMOVE_LIMIT: Duration = Duration::from_secs(10);

@@ -18,7 +18,7 @@ pub(super) async fn start(setting: &Setting, place: Place) -> anyhow::Result<Box
 
 /// Returns the settings of some peers, or of all when none is named. With texts given, only settings whose
 /// names contain one of them.
-pub(super) fn chosen(kinds: &[Kind], parts: &[String]) -> Vec<Setting> {
+pub(crate) fn chosen(kinds: &[Kind], parts: &[String]) -> Vec<Setting> {
     let all = [
         tickwheel::SETTINGS.as_slice(),
         beanstalkd::SETTINGS.as_slice(),

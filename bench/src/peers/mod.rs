@@ -13,7 +13,7 @@ mod beanstalkd;
 mod bullmq;
 mod case;
 mod cases;
-mod catalogue;
+pub(crate) mod catalogue;
 mod load;
 mod nats;
 mod postgres;

@@ -30,33 +30,33 @@ pub(crate) enum Kind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) struct Setting {
     #[serde(rename = "peer")]
-    pub(super) kind: Kind,
+    pub(crate) kind: Kind,
     pub(crate) name: &'static str,
     /// The value that distinguishes it from others of the peer, as the peer takes it.
-    pub(super) variant: &'static str,
+    pub(crate) variant: &'static str,
     pub(crate) delivery: &'static str,
     /// The data that is on disk when a registration is acknowledged.
     pub(crate) synced: &'static str,
-    pub(super) resolution: &'static str,
+    pub(crate) resolution: &'static str,
     /// How many tasks are registered at once, and by which means; empty when the peer has no batches.
     pub(crate) batches: &'static str,
     /// The least distance between different due times.
     #[serde(skip)]
-    pub(super) step: Duration,
+    pub(crate) step: Duration,
     /// Due times are rounded up to multiples of this.
     #[serde(skip)]
-    pub(super) grid: Duration,
+    pub(crate) grid: Duration,
 }
 
 /// A due time in milliseconds.
-pub(super) const MILLISECOND: Duration = Duration::from_millis(1);
+pub(crate) const MILLISECOND: Duration = Duration::from_millis(1);
 
 impl Setting {
-    pub(super) fn has_batches(&self) -> bool {
+    pub(crate) fn has_batches(&self) -> bool {
         !self.batches.is_empty()
     }
 
-    pub(super) fn is_own(&self) -> bool {
+    pub(crate) fn is_own(&self) -> bool {
         self.kind == Kind::Tickwheel
     }
 }

@@ -34,19 +34,19 @@ pub(crate) enum Value {
 /// One measurement of a peer.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Figure {
-    pub(super) case: String,
-    pub(super) peer: &'static str,
+    pub(crate) case: String,
+    pub(crate) peer: &'static str,
     #[serde(skip)]
     own: bool,
-    pub(super) round: u32,
+    pub(crate) round: u32,
     #[serde(flatten)]
-    pub(super) value: Value,
+    pub(crate) value: Value,
     #[serde(flatten)]
     pub(crate) check: Check,
 }
 
 impl Figure {
-    pub(super) fn new(case: &str, setting: &Setting, round: u32, value: Value) -> Self {
+    pub(crate) fn new(case: &str, setting: &Setting, round: u32, value: Value) -> Self {
         Self {
             case: case.to_owned(),
             peer: setting.name,
@@ -57,12 +57,12 @@ impl Figure {
         }
     }
 
-    pub(super) fn failed(case: &str, setting: &Setting, round: u32, error: &anyhow::Error) -> Self {
+    pub(crate) fn failed(case: &str, setting: &Setting, round: u32, error: &anyhow::Error) -> Self {
         let why = format!("{error:#}");
         Self::new(case, setting, round, Value::Failed { why })
     }
 
-    pub(super) fn checked(mut self, check: Check) -> Self {
+    pub(crate) fn checked(mut self, check: Check) -> Self {
         self.check = check;
         self
     }
@@ -85,7 +85,7 @@ impl Figure {
 
 impl Value {
     /// Takes the values from a distribution of microseconds.
-    pub(super) fn lateness(micros: &Histogram<u64>) -> Self {
+    pub(crate) fn lateness(micros: &Histogram<u64>) -> Self {
         let at = |quantile| micros.value_at_quantile(quantile) as f64 / 1000.0;
         Self::Lateness {
             p50: at(0.5),

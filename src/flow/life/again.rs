@@ -14,16 +14,14 @@ use crate::{
             entries::near_record::near_record,
             rows::transition::Moved,
         },
-        features::{
-            ends::{dead_letter_topic, follow_ups, report},
-            letter::filing,
-        },
+        features::letter::filing,
     },
     limits,
     model::{
         dispatch::Dispatch,
         ids::TaskId,
         kin::Again,
+        owed::Forgetting,
         state::{self, Event, TaskRow},
         task::Spec,
         time::Millis,
@@ -79,7 +77,7 @@ impl Changer {
         row: &TaskRow,
         round: u32,
     ) -> Result<bool, Fault> {
-        self.tell(row).await?;
+        finish::before(&self.ctx, Forgetting::Tree, row).await?;
         let spec = &row.detail.spec;
         let dispatch = Dispatch {
             id: row.id,
@@ -131,25 +129,9 @@ impl Changer {
         spec: &Arc<Spec>,
     ) -> Result<bool, Fault> {
         if let Some(row) = row {
-            filing::withdraw(&self.ctx, row).await?;
-            dead_letter_topic::file_before_redrive(&self.ctx, row).await?;
-            self.tell(row).await?;
+            finish::before(&self.ctx, Forgetting::Run, row).await?;
         }
         finish::undo(&self.ctx, id, spec).await
-    }
-
-    /// Has the last ends of a task told before its row forgets them. Those that are days old were told, and nobody may remember
-    /// that.
-    async fn tell(&self, row: &TaskRow) -> Result<(), Fault> {
-        if finish::may_be_told(&self.ctx, row.detail.end_time) {
-            report::tell(&self.ctx, row).await?;
-            follow_ups::join(&self.ctx, row).await?;
-        }
-        let tree = row.detail.tree.map(|tree| tree.at);
-        if tree.is_some() && finish::may_be_told(&self.ctx, tree) {
-            report::tell_tree(&self.ctx, row).await?;
-        }
-        Ok(())
     }
 
     /// Removes the letter of a task that was dead. One that stays is removed by the look.

@@ -24,7 +24,7 @@ use futures_util::{
 };
 
 use super::{
-    ended, finish,
+    finish,
     look_entries::{look_at_parent, look_at_tree},
     withdraw::Withdrawer,
 };
@@ -77,15 +77,6 @@ struct Ended {
     entry: Option<Entry>,
     /// It waited for its start, not for another attempt.
     first: bool,
-}
-
-impl Ended {
-    /// Tells whether its entry is left as it is because its end steps failed: the look that follows the entry repeats them.
-    /// Only those that tell its end are missed by anybody.
-    fn is_left_to_its_look(&self, steps: &Result<(), Fault>) -> bool {
-        let spec = &self.row.detail.spec;
-        steps.is_err() && (spec.end_is_awaited() || spec.kin.is_some())
-    }
 }
 
 impl Canceller {
@@ -198,10 +189,10 @@ impl Canceller {
         // Each may have a content in hand.
         let ended: Vec<Ended> = stream::iter(ended)
             .map(|ended| async move {
-                ended::note(&ended.row);
                 let steps = self.end_steps(&ended.row).await;
                 let steps = steps.and(self.keep_looking(&ended.row).await);
-                (!ended.is_left_to_its_look(&steps)).then_some(ended)
+                // The look that follows the entry of a task repeats steps that failed.
+                steps.is_ok().then_some(ended)
             })
             .buffer_unordered(limits::END_STEPS_IN_FLIGHT_MAX)
             .collect::<Vec<Option<Ended>>>()
@@ -290,7 +281,6 @@ impl Canceller {
         let Moved::To(row) = self.mover.apply(id, None, false, decide).await? else {
             return Ok(false);
         };
-        ended::note(&row);
         self.end_steps(&row).await?;
         self.keep_looking(&row).await?;
         Ok(true)
@@ -306,10 +296,7 @@ impl Canceller {
             state::next(id, row, spec, event.clone(), now, nonce)
         };
         let row = match self.mover.apply(id, None, false, decide).await? {
-            Moved::To(row) => {
-                ended::note(&row);
-                row
-            }
+            Moved::To(row) => row,
             Moved::Refused(_, Some(row)) if row.state.is_terminal() => row,
             Moved::Refused(..) => return Ok(()),
         };
@@ -324,16 +311,16 @@ impl Canceller {
             self.deadlines.watch(&row, None);
             return;
         }
-        ended::note(&row);
         let steps = self.end_steps(&row).await;
+        if steps.and(self.keep_looking(&row).await).is_err() {
+            // The look that follows its entry repeats them.
+            return;
+        }
         let ended = Ended {
             row,
             entry: None,
             first,
         };
-        if ended.is_left_to_its_look(&steps) {
-            return;
-        }
         self.placer
             .mark(self.mark(ended).into_iter().collect())
             .await;

@@ -23,7 +23,7 @@ use super::{
     claim_answers::{claimed, count_callbacks, event, gate_unknown, name, refused},
     claim_room::{Held, Memory, Room},
     claimed::ClaimedRows,
-    ended, finish,
+    finish,
 };
 use crate::{
     flaw::{self, Flaw},
@@ -380,6 +380,11 @@ impl Claimer {
         let (Moved::To(waits), Some(gate)) = (moved.await?, gate) else {
             return Err(gate_unknown());
         };
+        if waits.state.is_terminal() {
+            // A cancel came meanwhile: the attempt that was given back is its last one.
+            finish::steps(&self.ctx, &waits).await?;
+            return Ok(true);
+        }
         let holding = Holding {
             dispatch: Dispatch::next_of(&waits),
             spec: Arc::clone(&waits.detail.spec),
@@ -440,7 +445,6 @@ impl Claimer {
             state::next(id, row, spec, Event::Expire, now, nonce)
         };
         if let Moved::To(row) = self.mover.apply(id, row, false, decide).await? {
-            ended::note(&row);
             finish::steps(&self.ctx, &row).await?;
         }
         Ok(ClaimAnswer::Stale)

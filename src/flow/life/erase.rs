@@ -20,6 +20,7 @@ use crate::{
     },
     model::{
         ids::TaskId,
+        owed::Forgetting,
         state::{self, Event, Refusal, State, TaskRow},
     },
 };
@@ -93,10 +94,8 @@ impl Eraser {
         if !of.has(&row) {
             return Ok(self.left(row));
         }
-        if row.detail.spec.end_is_awaited() {
-            // Its tombstone tells no end: the end is told first, in case the stage that ended it died before.
-            finish::steps_again(&self.ctx, &row).await?;
-        }
+        // Its tombstone tells no end: the end is told first, in case the stage that ended it died before.
+        finish::before(&self.ctx, Forgetting::All, &row).await?;
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {
             // It may have been redriven meanwhile, and have ended well.

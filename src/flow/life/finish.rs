@@ -1,7 +1,5 @@
-//! The end steps give the content of every terminal task an end of life for the store, file the letter of a dead one, have
-//! its record published where its callback names a topic for that, and have the end told to those who want to know it. The
-//! rows of its labels get an end of life, too. All of this is undone when a dead task is to run again. The content of a
-//! task that a person deleted is removed.
+//! The end steps pay what the end of a task owes ([`crate::model::owed`] has the list, and the order). All of this is undone
+//! when a dead task is to run again.
 //!
 //! The steps are idempotent. The stage that made the task terminal does them, and the look that finds it
 //! terminal does them again before it drops. A crash between the last transition and these steps is therefore
@@ -9,8 +7,7 @@
 //! redriven therefore undo them again, days before the content would end.
 //!
 //! A repetition tells an end no second time, as it finds what was registered for it. The registrations are forgotten after days
-//! ([`END_TOLD_WITHIN`]), and a caller that comes later does the other steps alone. Only the look of a plain task, which is
-//! dropped then, tells an end however old it is: the look of a task that was cancelled long before its start may be the first.
+//! ([`END_TOLD_WITHIN`]), and a caller that comes later does the other steps alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -32,8 +29,9 @@ use crate::{
     },
     limits::END_TOLD_WITHIN,
     model::{
-        dead_letter, family,
+        dead_letter,
         ids::TaskId,
+        owed::{self, Asked, Debt, Debts, Forgetting},
         restart,
         state::{TERMINAL_TTL_MIN, TaskRow},
         task::Spec,
@@ -43,69 +41,25 @@ use crate::{
 
 const _: () = assert!(END_TOLD_WITHIN.as_secs() < TERMINAL_TTL_MIN.as_secs());
 
-/// Does the end steps of a terminal task: its sequence goes on, a content that is kept apart gets an end of life, a dead
-/// task a letter, and an end that somebody wants to know a task that tells it. The tasks that follow it are registered. The
-/// letter of a life before goes first, since a crash in between is repeated by the look, and no reader counts a task twice.
+/// Pays all that the end of a task owes, for the stage that wrote the end and for the look that finds it.
 ///
 /// # Errors
 /// When the store is away; the look comes back to it.
 pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    steps_telling(ctx, row, true).await
+    let debts = owed::of_end(row, &asked(ctx, ctx.now(), true));
+    pay(ctx, row, debts).await
 }
 
-/// Does the end steps of a terminal task for a caller that may come long behind its end. An end that is days old is not told
-/// again.
+/// Pays what the end of a task owes for a caller that may come long behind it. An end that is days old is not told again.
 ///
 /// # Errors
 /// As of [`steps`].
 pub(in crate::flow) async fn steps_again(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    let tells = may_be_told(ctx, row.detail.end_time);
-    steps_telling(ctx, row, tells).await
+    let debts = owed::of_end(row, &asked(ctx, ctx.now(), false));
+    pay(ctx, row, debts).await
 }
 
-async fn steps_telling(ctx: &Context, row: &TaskRow, tells: bool) -> Result<(), Fault> {
-    if row.waits_for_children() {
-        return Box::pin(run_steps(ctx, row, ctx.now())).await;
-    }
-    let mut left = Ok(());
-    if row.detail.spec.ordering_key.is_some() {
-        // Apart, so that the step of other tasks is as small as it can be. Rows of other tasks may fail it, and they keep no step
-        // of this one from being done.
-        left = Box::pin(leave::ended(ctx, row)).await;
-    }
-    if row.detail.erased {
-        // No reader is shown it any more. A repeated step removes nothing.
-        let written = ctx.time.stamp();
-        ctx.store.delete_bodies(&[row.id], written).await?;
-        results::delete(ctx, row).await?;
-        label_rows::remove(ctx, row.id, &row.detail.spec).await?;
-    }
-    filing::withdraw(ctx, row).await?;
-    filing::file(ctx, row).await?;
-    ended_rows::file(ctx, row).await?;
-    if !row.detail.erased {
-        let end = row.detail.end_time.unwrap_or_else(|| ctx.now());
-        let end = end.after(dead_letter::kept(row));
-        label_rows::keep(ctx, row.id, &row.detail.spec, Some(end)).await?;
-    }
-    // Entries of the task that are still ahead need no content any more; readers of the task do, while it is retained.
-    let kept = dead_letter::kept(row).max(TERMINAL_TTL_MIN);
-    keep_content(ctx, row.id, &row.detail.spec, Some(kept)).await?;
-    if row.detail.spec.kin.is_some() {
-        Box::pin(kin_steps(ctx, row)).await?;
-        return left;
-    }
-    if tells {
-        dead_letter_topic::file(ctx, row).await?;
-        report::tell(ctx, row).await?;
-    }
-    joins_ended::step(ctx, row).await?;
-    left
-}
-
-/// Does the end steps of the own run of a task whose tree goes on. The end of its life in the store waits for the tree. `due` is
-/// now, or when the look was due that asks for them: the first looks behind the end repeat them, also where they come days late.
-/// They are not repeated for ever: that would tell the end of the run again, once nobody remembers that it was told.
+/// Pays what the end of the own run of a task owes whose tree goes on, for a look that was due at `due`.
 ///
 /// # Errors
 /// As of [`steps`].
@@ -114,38 +68,74 @@ pub(in crate::flow) async fn run_steps(
     row: &TaskRow,
     due: Millis,
 ) -> Result<(), Fault> {
-    let end = row.detail.end_time;
-    let repeated = family::run_steps_repeated(row.id);
-    let mut left = Ok(());
-    if may_be_told(ctx, end) && end.is_none_or(|end| due.since(end) < repeated) {
-        left = leave::ended(ctx, row).await;
-        filing::file(ctx, row).await?;
-        dead_letter_topic::file(ctx, row).await?;
-        report::tell(ctx, row).await?;
-    }
-    follow_ups::join(ctx, row).await?;
-    family_ended::step(ctx, row).await?;
-    left
+    let debts = owed::of_end(row, &asked(ctx, due, false));
+    pay(ctx, row, debts).await
 }
 
-/// Does what only the end of a task of a tree asks for.
-async fn kin_steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    if may_be_told(ctx, row.detail.end_time) {
-        dead_letter_topic::file(ctx, row).await?;
-        report::tell(ctx, row).await?;
-    }
-    if row.detail.tree.is_some() && may_be_told(ctx, row.detail.tree.map(|tree| tree.at)) {
-        report::tell_tree(ctx, row).await?;
-    }
-    follow_ups::join(ctx, row).await?;
-    family_ended::step(ctx, row).await?;
-    joins_ended::step(ctx, row).await
+/// Pays, before a row forgets an end, the debts of that end that no later row can pay.
+///
+/// # Errors
+/// As of [`steps`].
+pub(in crate::flow) async fn before(
+    ctx: &Context,
+    forgetting: Forgetting,
+    row: &TaskRow,
+) -> Result<(), Fault> {
+    let debts = owed::before(forgetting, row, &asked(ctx, ctx.now(), false));
+    pay(ctx, row, debts).await
 }
 
-/// Tells whether an end of this time may be told: a repetition still finds what was registered when it was told before.
-pub(super) fn may_be_told(ctx: &Context, end: Option<Millis>) -> bool {
-    let now = ctx.store.expired_by(ctx.now());
-    end.is_none_or(|end| now.since(end) < END_TOLD_WITHIN)
+fn asked(ctx: &Context, at: Millis, is_first: bool) -> Asked {
+    Asked {
+        at,
+        expired_by: ctx.store.expired_by(ctx.now()),
+        told_within: END_TOLD_WITHIN,
+        is_first,
+    }
+}
+
+/// Pays debts in their order. One that cannot be paid stops it, since a later one may rest on it; only a turn does not.
+async fn pay(ctx: &Context, row: &TaskRow, debts: Debts) -> Result<(), Fault> {
+    let mut turn = Ok(());
+    // Large and rare futures are apart, so that those of common ends are as small as they can be.
+    for debt in debts.in_order() {
+        match debt {
+            // Rows of other tasks may fail it, and they keep no debt of this one from being paid.
+            Debt::Turn => turn = Box::pin(leave::ended(ctx, row)).await,
+            Debt::Removal => Box::pin(remove(ctx, row)).await?,
+            Debt::FormerLetter => Box::pin(filing::withdraw(ctx, row)).await?,
+            Debt::Letter => Box::pin(filing::file(ctx, row)).await?,
+            Debt::Listing => ended_rows::file(ctx, row).await?,
+            Debt::Labels => Box::pin(end_labels(ctx, row)).await?,
+            Debt::Content => {
+                // Entries of the task that are still ahead need no content any more; its readers do, while it is retained.
+                let kept = dead_letter::kept(row).max(TERMINAL_TTL_MIN);
+                Box::pin(keep_content(ctx, row.id, &row.detail.spec, Some(kept))).await?;
+            }
+            Debt::DeathRecord => Box::pin(dead_letter_topic::file(ctx, row)).await?,
+            Debt::RunReport => Box::pin(report::tell(ctx, row)).await?,
+            Debt::TreeReport => Box::pin(report::tell_tree(ctx, row)).await?,
+            Debt::FollowUps => Box::pin(follow_ups::join(ctx, row)).await?,
+            Debt::Parent => family_ended::step(ctx, row).await?,
+            Debt::Waiters => joins_ended::step(ctx, row).await?,
+        }
+    }
+    turn
+}
+
+/// Removes what a person has deleted: no reader is shown it any more. A repetition removes nothing.
+async fn remove(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    let written = ctx.time.stamp();
+    ctx.store.delete_bodies(&[row.id], written).await?;
+    results::delete(ctx, row).await?;
+    label_rows::remove(ctx, row.id, &row.detail.spec).await
+}
+
+async fn end_labels(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    // The retention of a task that may have children begins with the end of its tree.
+    let end = row.ended_at().unwrap_or_else(|| ctx.now());
+    let end = end.after(dead_letter::kept(row));
+    label_rows::keep(ctx, row.id, &row.detail.spec, Some(end)).await
 }
 
 /// Undoes the end steps of a task that is to run again: its content lives for ever. False when it is gone.

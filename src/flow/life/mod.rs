@@ -16,7 +16,6 @@ pub(in crate::flow) mod claim_answers;
 pub(in crate::flow) mod claim_room;
 pub mod claimed;
 pub(in crate::flow) mod complete;
-pub(in crate::flow) mod ended;
 pub(in crate::flow) mod enter;
 pub mod erase;
 pub(in crate::flow) mod finish;

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::{
     claimed::ClaimedRows,
-    ended, finish,
+    finish,
     near::{Near, NearTask},
     sending::Sending,
 };
@@ -205,7 +205,6 @@ impl Settler {
         if let Moved::To(row) = &moved {
             self.deadlines.forget(id);
             *died = row.state == State::Dead;
-            ended::note(row);
         }
         match moved {
             Moved::To(row) if row.state.is_terminal() => {

@@ -21,7 +21,7 @@ use std::{
 
 use futures_util::future::join_all;
 
-use super::{ended, undelivered};
+use super::undelivered;
 use crate::{
     flow::base::{
         api::{CancelOutcome, Fault},
@@ -186,7 +186,6 @@ impl Withdrawer {
         };
         match self.mover.apply(id, None, true, decide).await? {
             Moved::To(row) if row.state == State::Cancelled => {
-                ended::note(&row);
                 self.placer.gone(entry);
                 Ok((CancelOutcome::Cancelled, Some(*row)))
             }

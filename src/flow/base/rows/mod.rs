@@ -5,6 +5,7 @@
 pub(in crate::flow) mod attempt_span;
 pub(in crate::flow) mod beats;
 pub(in crate::flow) mod content;
+pub(in crate::flow) mod end_note;
 pub(in crate::flow) mod results;
 pub mod transition;
 pub(in crate::flow) mod whole;

@@ -15,7 +15,7 @@ use std::{
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
-use super::attempt_span;
+use super::{attempt_span, end_note};
 use crate::{
     failpoint,
     flaw::{self, Flaw},
@@ -112,7 +112,7 @@ impl Mover {
             };
             match self.swap(transition.clone()).await? {
                 Swapped::Applied => {
-                    attempt_span::note(row.as_ref(), &transition.row);
+                    note(row.as_ref(), &transition.row);
                     return Ok(Moved::To(Box::new(transition.row)));
                 }
                 // The write that won may be decided and not yet learned by a quorum: a lesser read could show
@@ -127,7 +127,7 @@ impl Mover {
                         .as_ref()
                         .is_some_and(|row| row.nonce == transition.row.nonce)
                     {
-                        attempt_span::note(before.as_ref(), &transition.row);
+                        note(before.as_ref(), &transition.row);
                         return Ok(Moved::To(Box::new(transition.row)));
                     }
                 }
@@ -274,6 +274,12 @@ impl Mover {
         }
         Some(group)
     }
+}
+
+/// Notes for operators what a transition has ended: an attempt, or the task.
+fn note(before: Option<&TaskRow>, after: &TaskRow) {
+    attempt_span::note(before, after);
+    end_note::note(before, after);
 }
 
 /// Returns the tasks that are terminal by transitions that were applied, or may have been.

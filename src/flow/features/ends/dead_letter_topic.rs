@@ -64,21 +64,6 @@ pub(in crate::flow) async fn file(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     registered.unwrap_or_else(|| Err(outbox::unanswered()))
 }
 
-/// Does the same before a redrive, for a death whose own end steps may have failed.
-///
-/// # Errors
-/// As of [`file`].
-pub(in crate::flow) async fn file_before_redrive(
-    ctx: &Context,
-    row: &TaskRow,
-) -> Result<(), Fault> {
-    if dead_letter_record::may_lack_its_record(row, ctx.now()) {
-        file(ctx, row).await
-    } else {
-        Ok(())
-    }
-}
-
 /// The reader of tasks that have died, for their records.
 #[derive(Debug)]
 pub struct Deaths {

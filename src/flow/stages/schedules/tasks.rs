@@ -266,8 +266,9 @@ impl RunTasks {
                 self.canceller.replaced(*row, true).await;
                 Seen::Withdrawn
             }
-            // An earlier try of this may have done it.
+            // An earlier try of this may have done it, and have died before its end steps.
             Moved::Refused(_, Some(row)) if row.state == State::Cancelled && row.attempt == 0 => {
+                self.canceller.replaced(*row, true).await;
                 Seen::Withdrawn
             }
             Moved::Refused(_, row) => row.as_deref().map_or(Seen::Unstarted, seen_of),

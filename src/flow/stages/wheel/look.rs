@@ -34,7 +34,7 @@ use crate::{
             sequence::turn::TurnKeeper,
         },
         life::{
-            ended, finish,
+            finish,
             look_entries::look_at_tree,
             replaced,
             send::Sender,
@@ -449,7 +449,6 @@ impl Looker {
             .await?;
         match moved {
             Moved::To(row) => {
-                ended::note(&row);
                 if row.waits_for_children() {
                     // This look has no successor. Another one finds out that the task has ended.
                     let look = look_at_tree(&self.ctx, &row);

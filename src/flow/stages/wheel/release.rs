@@ -20,7 +20,7 @@ use crate::{
         },
         features::gate::gatekeeper::{Gatekeeper, Holding, partition, removal},
         life::{
-            ended, finish,
+            finish,
             send::Sender,
             sending::{Sending, Unsent},
         },
@@ -350,7 +350,6 @@ impl Releaser {
             && row.state.is_terminal()
         {
             metrics::counter!("tickwheel_dropped_total").increment(1);
-            ended::note(&row);
             // Repeated by the look of the task when this fails.
             finish::steps(&self.ctx, &row).await?;
         }

@@ -1,13 +1,18 @@
-//! The note of ends tells operators how tasks end: each is counted and logged once, by the stage that makes it terminal.
+//! The note of ends counts and logs how tasks end, for operators: once each, by the write that makes the row terminal.
 
 use crate::{
     flow::{TASK_EVENTS, base::labels},
     model::state::{State, TaskRow},
 };
 
-/// Counts a task that has just become terminal, and logs an end that is no success; others are left out.
-pub(in crate::flow) fn note(row: &TaskRow) {
+/// Counts a task that a transition has ended, and logs an end that is no success. Other transitions are left out.
+pub(super) fn note(before: Option<&TaskRow>, row: &TaskRow) {
+    if before.is_some_and(|before| before.state.is_terminal()) {
+        return;
+    }
     let outcome = match row.state {
+        // A record that goes out although its client has cancelled it has a row that says so, and no run.
+        State::Succeeded if !row.detail.spec.target.is_tracked() => return,
         State::Succeeded => "succeeded",
         State::Failed => "failed",
         State::Cancelled => "cancelled",
