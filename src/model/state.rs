@@ -1,9 +1,19 @@
 //! The state machine computes for all stages the life cycle of a tracked task: one match of (state, event).
-//! Everything else is refused.
+//! Everything else is refused. `docs/states.md` has a row for each arrow.
 //!
-//! An absent row is a task that was registered and nothing more: registration writes no row. `attempt` counts
-//! claims and is the fence: it never goes back, and a settle of another attempt is refused. `generation`
-//! counts reschedules and redrives.
+//! ```text
+//!   Reschedule, Release             Claim: its lease is over
+//!      +------+                        +-----+
+//!      v      |      Claim             v     |   Settle: a retry, a snooze
+//!     New ----+----------------------> Claimed ------------------> Retrying --Claim--> Claimed; --Reschedule--> New
+//!      | Cancel, Replace, Dropped,       | Settle, Abandoned          | Cancel, Replace, Dropped, Expire
+//!      | Expire, WaitOver, ParentFailed  v                            v
+//!      +-------> Succeeded, Failed, Cancelled, Expired, Dead <--------+    Redrive (dead), Again (trees): New
+//!                Erase, TreeEnded, Again (its tree alone): the state stays
+//! ```
+//!
+//! An absent row is a task that was registered and nothing more: registration writes no row. `attempt` counts claims and is the
+//! fence: it never goes back, and a settle of another attempt is refused. `generation` counts reschedules and redrives.
 //!
 //! [`next`] computes a [`Transition`]: the row to write and the row it must replace. The store writes it only
 //! if it still finds that row ([`Expect`]). A caller that loses that race reads again and asks again.

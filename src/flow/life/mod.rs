@@ -4,6 +4,9 @@
 //! write behind all of them, and `finish` does what follows when a task has come to its end, in the order of
 //! [`crate::flow::features`]. [`send`] publishes due tasks, and [`near`] holds those that are due before a wheel could hand them
 //! out. Rows that cannot be understood are set aside (`undelivered`).
+//!
+//! `docs/writes.md` has the order of durable writes of each path, and what a crash behind each leaves. A change of an order
+//! changes that page. `docs/states.md` has the states.
 
 pub(in crate::flow) mod add;
 pub(in crate::flow) mod adopt;
