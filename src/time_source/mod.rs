@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 #[cfg(any(test, debug_assertions, feature = "testing"))]
 use self::simulated::Simulated;
-use crate::model::time::Millis;
+use crate::model::{record::Mark, time::Millis};
 
 /// How often a sleeper checks the wall clock, which may be set.
 const WALL_LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -163,6 +163,15 @@ impl TimeSource {
     pub fn random_uuid(&self) -> Uuid {
         let bits = (u128::from(self.random()) << 64) | u128::from(self.random());
         uuid::Builder::from_random_bytes(bits.to_be_bytes()).into_uuid()
+    }
+
+    /// Returns the nonce and the time of a conditional write.
+    #[must_use]
+    pub fn mark(&self) -> Mark {
+        Mark {
+            nonce: self.random_uuid(),
+            stamp: self.stamp(),
+        }
     }
 
     /// Sleeps until a moment. Cancel-safe.

@@ -4,13 +4,14 @@
 //! - [`entries`] writes entries into slots so that none is lost. [`rows`] writes and reads the rows of tasks.
 //! - [`tables`] has one file for each kind of rows in the index. [`configuration`] and [`records`] hold the configuration.
 //! - [`read`] finds tasks. [`figures`] counts them. [`permits`] bounds reads of wheels.
-//! - [`agendas`] are lists in memory: something to do at once, or at a time.
+//! - [`documents`] changes records on a condition. [`agendas`] are lists in memory: something to do at once, or at a time.
 
 pub mod agendas;
 pub mod api;
 pub mod budget;
 pub mod configuration;
 pub mod context;
+pub(in crate::flow) mod documents;
 pub mod entries;
 pub mod figures;
 pub(in crate::flow) mod labels;

@@ -18,6 +18,7 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
+        documents,
         rows::transition::{Moved, Mover},
         tables::trees,
     },
@@ -219,7 +220,7 @@ impl Admission {
             }
             known = now;
         }
-        Err(trees::raced(parent))
+        Err(documents::raced(format_args!("the tree of {parent}")))
     }
 
     /// Writes the row of a task that waits for the own run of its parent. One that was released before stays so.
@@ -233,7 +234,7 @@ impl Admission {
         let moved = self.mover.apply(id, None, false, decide).await?;
         match moved {
             Moved::To(_) | Moved::Refused(_, Some(_)) => Ok(()),
-            Moved::Refused(_, None) => Err(trees::raced(id)),
+            Moved::Refused(_, None) => Err(documents::raced(format_args!("the tree of {id}"))),
         }
     }
 

@@ -12,11 +12,11 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
+        documents,
         entries::entry_writer::Placer,
         levels,
         read::find::Finder,
         rows::transition::{Moved, Mover},
-        tables::trees,
     },
     model::{
         family::Refusal,
@@ -128,7 +128,7 @@ impl Adopter {
             Moved::Refused(_, Some(row)) if row.detail.next.is_some() => {
                 refused(Refusal::Replaced(parent))
             }
-            Moved::Refused(..) => Err(trees::raced(parent)),
+            Moved::Refused(..) => Err(documents::raced(format_args!("the tree of {parent}"))),
         }
     }
 

@@ -3,11 +3,14 @@
 //! The record is written first, then named in the epoch, then the caller is told. A writer that dies in between was not
 //! acknowledged; other nodes find its record by their next pass ([`crate::model::configuration`] has the rule).
 
+use std::future::ready;
+
 use crate::{
+    flow::base::documents::{self, Found, Put, Reads, Step, Unsure, Update},
     limits::EPOCH_RACES_MAX,
     model::{
         configuration::Epoch,
-        record::{Change, Mark, Name, Record, Version},
+        record::{Change, Name, Record, Version},
     },
     schema::{decode_epoch, encode_epoch},
     store::{Error, Freshness, Store, Swapped},
@@ -32,13 +35,11 @@ pub async fn put(
     match store.put_if(change).await? {
         Swapped::Applied => {}
         Swapped::Conflict(there) => return Ok(Swapped::Conflict(there)),
-        Swapped::Unknown => {
-            let there = store.record(&record.name, Freshness::Serial).await;
-            let is_mine = |there: Record| there.nonce == record.nonce;
-            if !there.is_ok_and(|there| there.is_some_and(is_mine)) {
-                return Ok(Swapped::Unknown);
-            }
-        }
+        // A failed read leaves it unknown: an error would say that it was certainly not written.
+        Swapped::Unknown => match documents::settle(store, &record.name, record.nonce).await {
+            Ok(Put::Done(_)) => {}
+            Ok(Put::Lost(_)) | Err(_) => return Ok(Swapped::Unknown),
+        },
     }
     match announce(store, time, &record.name).await {
         Ok(()) => Ok(Swapped::Applied),
@@ -54,23 +55,18 @@ pub async fn put(
 /// # Errors
 /// It may not have been named.
 pub async fn announce(store: &dyn Store, time: &TimeSource, name: &Name) -> Result<(), Error> {
-    let mut there = store.record(&Name::epoch(), Freshness::Quorum).await?;
-    for _ in 0..EPOCH_RACES_MAX {
-        let change = raise(there.as_ref(), time, name)?;
-        there = match store.put_if(&change).await? {
-            Swapped::Applied => return Ok(()),
-            Swapped::Conflict(there) => there,
-            Swapped::Unknown => {
-                let there = store.record(&Name::epoch(), Freshness::Serial).await?;
-                let nonce = change.record().nonce;
-                if there.as_ref().is_some_and(|there| there.nonce == nonce) {
-                    return Ok(());
-                }
-                there
-            }
-        };
-    }
-    Err(Error::Unavailable {
+    let update = Update {
+        store,
+        name: &Name::epoch(),
+        unsure: Unsure::Settled,
+        tries: EPOCH_RACES_MAX,
+    };
+    let decide = |found: Found| {
+        let change = raise(found.record.as_ref(), time, name);
+        ready(change.map(|change| Step::Write(change, ())))
+    };
+    let updated = update.run(Reads::Once(Freshness::Quorum), decide);
+    updated.await?.or(|| Error::Unavailable {
         operation: "announce a change",
         reason: "too many changes are made at once".to_owned(),
     })
@@ -78,10 +74,7 @@ pub async fn announce(store: &dyn Store, time: &TimeSource, name: &Name) -> Resu
 
 /// Returns the change that raises the epoch and names a record.
 fn raise(there: Option<&Record>, time: &TimeSource, name: &Name) -> Result<Change, Error> {
-    let mark = Mark {
-        nonce: time.random_uuid(),
-        stamp: time.stamp(),
-    };
+    let mark = time.mark();
     // The version that the change will have.
     let number = Version::behind(there.map(|there| there.version), mark.stamp).0;
     let next = read(there)?.raised(number, name.clone());

@@ -20,15 +20,18 @@ use crate::{
     limits::{RECORDS_PAGE_MAX, STORE_LIST_READS_IN_FLIGHT_MAX},
     model::{
         configuration::{Merged, Missing, REFRESH_EVERY, View, merge},
-        record::{Kind, Name, Record, Version},
+        record::{Change, Kind, Name, Record, Version},
     },
-    store::{Error, Freshness, Store, records::RecordRange},
+    store::{Error, Freshness, Store, Swapped, records::RecordRange},
     time_source::{Moment, TimeSource},
     wake::{Changes, Watcher},
 };
 
 /// How often one asks that waits for the copy to become current.
 const CURRENT_PAUSE: Duration = Duration::from_millis(20);
+
+/// How long a change waits until it is in the copy of this node, too.
+const OWN_COPY_WAIT: Duration = Duration::from_secs(1);
 
 /// The copy, and what is known about it.
 #[derive(Debug, Default)]
@@ -118,6 +121,24 @@ impl Cache {
         while !self.is_current() {
             self.time.sleep(CURRENT_PAUSE).await;
         }
+    }
+
+    /// Writes a change, announces it, and takes it into this copy: it is in force at this node from the answer on, and at the
+    /// others within two seconds.
+    ///
+    /// # Errors
+    /// It was certainly not written ([`announce::put`]).
+    pub(in crate::flow) async fn put(
+        &self,
+        change: &Change,
+    ) -> Result<Swapped<Option<Record>>, Error> {
+        let put = announce::put(&*self.store, &self.time, change).await?;
+        if put == Swapped::Applied
+            && let Some(Err(error)) = self.time.within(OWN_COPY_WAIT, self.step()).await
+        {
+            tracing::debug!(%error, "a change is not in this node's copy yet");
+        }
+        Ok(put)
     }
 
     /// Reads what has changed.

@@ -10,28 +10,21 @@ use std::{
     collections::HashMap,
     fmt,
     sync::{Arc, PoisonError, RwLock},
-    time::Duration,
 };
 
 use sha2::{Digest as _, Sha256};
 
 use crate::{
-    flow::base::{
-        api::Fault,
-        configuration::{announce, cache::Cache},
-    },
-    limits::{RACED_RETRY_AFTER, RECORDS_PAGE_MAX},
+    flow::base::{api::Fault, configuration::cache::Cache, documents},
+    limits::RECORDS_PAGE_MAX,
     model::{
         access::{ApiKey, KeyId, KeyText, SECRET_BYTES},
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
     },
     schema::decode_api_key,
     store::{Freshness, Store, Swapped, records::RecordRange},
     time_source::TimeSource,
 };
-
-/// How long a change waits until it is in the copy of this node, too.
-const OWN_COPY_WAIT: Duration = Duration::from_secs(1);
 
 /// The keys as the copy of a node has them.
 #[derive(Debug, Default)]
@@ -177,11 +170,10 @@ impl ApiKeys {
         let whole = |record: &Record| {
             let name = record.name.key();
             let key = KeyId::read(name).zip(read(record));
-            let (id, key) = key.ok_or_else(|| Fault::Unavailable {
-                reason: format!(
+            let (id, key) = key.ok_or_else(|| {
+                documents::unavailable(format_args!(
                     "the key {name} cannot be read: a later version may have written it"
-                ),
-                retry_after: RACED_RETRY_AFTER,
+                ))
             })?;
             Ok((id, ApiKey::clone(&key)))
         };
@@ -222,21 +214,7 @@ impl ApiKeys {
 
     /// Writes a change, announces it, and takes it into the copy of this node.
     pub(super) async fn put(&self, change: &Change) -> Result<Swapped<Option<Record>>, Fault> {
-        let put = announce::put(&*self.store, &self.time, change).await?;
-        if put == Swapped::Applied {
-            let step = self.cache.step();
-            if let Some(Err(error)) = self.time.within(OWN_COPY_WAIT, step).await {
-                tracing::debug!(%error, "a change is not in this node's copy yet");
-            }
-        }
-        Ok(put)
-    }
-
-    pub(super) fn mark(&self) -> Mark {
-        Mark {
-            nonce: self.time.random_uuid(),
-            stamp: self.time.stamp(),
-        }
+        Ok(self.cache.put(change).await?)
     }
 }
 
@@ -260,8 +238,5 @@ pub(super) fn read(record: &Record) -> Option<Arc<ApiKey>> {
 
 /// The bounds of requests are narrower than those of records, so this does not happen.
 pub(super) fn unsuitable(refused: &crate::model::record::Refused) -> Fault {
-    Fault::Unavailable {
-        reason: refused.to_string(),
-        retry_after: RACED_RETRY_AFTER,
-    }
+    documents::unavailable(refused)
 }

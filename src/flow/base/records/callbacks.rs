@@ -8,6 +8,7 @@
 use std::{
     collections::HashMap,
     fmt,
+    future::ready,
     sync::{Arc, PoisonError, RwLock},
     time::Duration,
 };
@@ -19,20 +20,18 @@ use crate::{
         api::Fault,
         configuration::{announce, cache::Cache},
         context::Context,
+        documents::{Found, Reads, Step, Unsure, Update, Updated},
     },
     limits::{CALLBACK_RACES_MAX, CALLBACKS_MAX, GATES_MAX, RECORDS_PAGE_MAX},
     model::{
         callback::{Callback, Policy},
         gate::{Gate, GateState},
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
         time::Millis,
     },
     schema::{decode_callback, encode_callback},
-    store::{Freshness, Swapped, records::RecordRange},
+    store::{Freshness, records::RecordRange},
 };
-
-/// How long a change waits until it is in the copy of this node, too.
-const OWN_COPY_WAIT: Duration = Duration::from_secs(1);
 
 /// A change of a gate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -389,46 +388,54 @@ impl Callbacks {
         name: &str,
         decide: impl Fn(Callback) -> Decided,
     ) -> Result<Changed, Fault> {
-        let (mut old, mut replaced) = self.read(name).await?;
-        for _ in 0..CALLBACK_RACES_MAX {
-            let changed = match decide(old.unwrap_or_default()) {
-                Decided::Write(changed) => changed,
-                Decided::Answer(same @ Changed::Same(_)) => {
-                    // Its writer may have died before it told the other nodes.
-                    if replaced.is_some() {
-                        let (store, time) = (&*self.ctx.store, &self.ctx.time);
-                        announce::announce(store, time, &named(name)?).await?;
-                    }
-                    return Ok(same);
-                }
-                Decided::Answer(answer) => return Ok(answer),
-            };
-            let change = self.write(name, replaced.as_ref(), &changed)?;
-            let put = announce::put(&*self.ctx.store, &self.ctx.time, &change).await?;
-            match put {
-                Swapped::Applied => {
-                    // In force at this node from the answer on; the others follow within two seconds.
-                    let step = self.cache.step();
-                    if let Some(Err(error)) = self.ctx.time.within(OWN_COPY_WAIT, step).await {
-                        tracing::debug!(%error, "a change is not in this node's copy yet");
-                    }
-                    return Ok(changed);
-                }
-                Swapped::Unknown => {
-                    return Err(Fault::Unknown {
-                        reason: format!("the store did not say whether {name:?} was changed"),
-                    });
-                }
-                Swapped::Conflict(there) => {
-                    let record = there.as_ref().filter(|there| !there.is_removed());
-                    old = record.map(read).transpose()?;
-                    replaced = there;
-                }
+        let update = Update {
+            store: &*self.ctx.store,
+            name: &named(name)?,
+            unsure: Unsure::Final,
+            tries: CALLBACK_RACES_MAX,
+        };
+        let decide = |found: Found| ready(self.decided(name, found.record.as_ref(), &decide));
+        let put = |change: Change| async move { self.cache.put(&change).await };
+        let reads = Reads::Once(Freshness::Quorum);
+        let (changed, must_announce) = match update.run_by(reads, decide, put).await? {
+            Updated::Done(done) => done,
+            Updated::Unknown => {
+                return Err(Fault::Unknown {
+                    reason: format!("the store did not say whether {name:?} was changed"),
+                });
             }
+            Updated::Raced => {
+                return Err(Fault::Unavailable {
+                    reason: format!("too many changes of the callback {name:?} are made at once"),
+                    retry_after: Duration::from_secs(1),
+                });
+            }
+        };
+        if must_announce {
+            announce::announce(&*self.ctx.store, &self.ctx.time, update.name).await?;
         }
-        Err(Fault::Unavailable {
-            reason: format!("too many changes of the callback {name:?} are made at once"),
-            retry_after: Duration::from_secs(1),
+        Ok(changed)
+    }
+
+    /// Returns the step that `decide` asks for. Its answer says as well whether the record is still to be announced: its writer
+    /// may have died before it told the other nodes.
+    fn decided(
+        &self,
+        name: &str,
+        record: Option<&Record>,
+        decide: &impl Fn(Callback) -> Decided,
+    ) -> Result<Step<(Changed, bool)>, Fault> {
+        let there = record.filter(|record| !record.is_removed());
+        let old = there.map(read).transpose()?;
+        Ok(match decide(old.unwrap_or_default()) {
+            Decided::Write(changed) => {
+                let change = self.write(name, record, &changed)?;
+                Step::Write(change, (changed, false))
+            }
+            Decided::Answer(answer) => {
+                let must_announce = record.is_some() && matches!(answer, Changed::Same(_));
+                Step::Answer((answer, must_announce))
+            }
         })
     }
 
@@ -438,10 +445,7 @@ impl Callbacks {
         replaced: Option<&Record>,
         changed: &Changed,
     ) -> Result<Change, Fault> {
-        let mark = Mark {
-            nonce: self.ctx.time.random_uuid(),
-            stamp: self.ctx.time.stamp(),
-        };
+        let mark = self.ctx.time.mark();
         match (changed, replaced) {
             (Changed::Created(new) | Changed::Replaced(new), _) => {
                 let value = encode_callback(new);

@@ -10,8 +10,8 @@ use bytes::Bytes;
 
 use super::api_keys::{ApiKeys, hash, named, read, unsuitable};
 use crate::{
-    flow::base::{api::Fault, configuration::announce},
-    limits::{API_KEYS_MAX, CALLBACK_RACES_MAX, RACED_RETRY_AFTER},
+    flow::base::{api::Fault, configuration::announce, documents},
+    limits::{API_KEYS_MAX, CALLBACK_RACES_MAX},
     model::{
         access::{ApiKey, KeyId, KeyText, Role, SECRET_BYTES},
         limit::Rate,
@@ -121,7 +121,9 @@ impl ApiKeys {
                 return Ok(Created::Made(text, key));
             }
         }
-        Err(raced())
+        Err(documents::unavailable(
+            "too many changes of a key are made at once",
+        ))
     }
 
     /// Sets a key as it was made elsewhere. A key that was revoked works again. The keys that the caller has `known` save
@@ -160,7 +162,9 @@ impl ApiKeys {
                 });
             }
         }
-        Err(raced())
+        Err(documents::unavailable(
+            "too many changes of a key are made at once",
+        ))
     }
 
     /// Revokes a key.
@@ -181,9 +185,8 @@ impl ApiKeys {
                 return Ok(Revoked::Absent);
             }
             let value = record.value.clone().unwrap_or_default();
-            let key = decode_api_key(value).map_err(|error| Fault::Unavailable {
-                reason: format!("the key {id} cannot be read: {error}"),
-                retry_after: RACED_RETRY_AFTER,
+            let key = decode_api_key(value).map_err(|error| {
+                documents::unavailable(format_args!("the key {id} cannot be read: {error}"))
             })?;
             if key.role == Role::Admin && is_last_admin(&known.keys, id, self.time.now()) {
                 return Ok(Revoked::LastAdmin);
@@ -192,7 +195,9 @@ impl ApiKeys {
                 return Ok(Revoked::Done(key));
             }
         }
-        Err(raced())
+        Err(documents::unavailable(
+            "too many changes of a key are made at once",
+        ))
     }
 
     /// Brings up to date what is known of all keys. A change that was decided, and whose writer is gone, is written first.
@@ -205,9 +210,10 @@ impl ApiKeys {
         }
         if let Some(record) = &last {
             let change = decode_api_key_change(record.value.clone().unwrap_or_default());
-            let change = change.map_err(|error| Fault::Unavailable {
-                reason: format!("the last change of the keys cannot be read: {error}"),
-                retry_after: RACED_RETRY_AFTER,
+            let change = change.map_err(|error| {
+                documents::unavailable(format_args!(
+                    "the last change of the keys cannot be read: {error}"
+                ))
             })?;
             self.write(&change).await?;
         }
@@ -234,7 +240,7 @@ impl ApiKeys {
             key,
         };
         let (last, value) = (known.last.as_ref(), encode_api_key_change(&change));
-        let decision = Change::put(Name::api_key_change(), last, value, None, self.mark());
+        let decision = Change::put(Name::api_key_change(), last, value, None, self.time.mark());
         let decision = decision.map_err(|refused| unsuitable(&refused))?;
         match self.store.put_if(&decision).await? {
             Swapped::Applied => {}
@@ -256,10 +262,10 @@ impl ApiKeys {
         }
         let put = match (&there, &change.key) {
             (_, Some(key)) => {
-                let put = Change::put(name, there.as_ref(), key.clone(), None, self.mark());
+                let put = Change::put(name, there.as_ref(), key.clone(), None, self.time.mark());
                 put.map_err(|refused| unsuitable(&refused))?
             }
-            (Some(record), None) => Change::remove(record, self.time.now(), self.mark()),
+            (Some(record), None) => Change::remove(record, self.time.now(), self.time.mark()),
             (None, None) => return Ok(()),
         };
         match self.put(&put).await? {
@@ -287,13 +293,6 @@ fn has_no_place(all: &[(KeyId, ApiKey)], id: KeyId, key: &ApiKey, now: Millis) -
     }
     let is_there = all.iter().any(|(other, _)| *other == id);
     (!is_there && all.len() >= API_KEYS_MAX).then_some(Restored::TooMany)
-}
-
-fn raced() -> Fault {
-    Fault::Unavailable {
-        reason: "too many changes of a key are made at once".to_owned(),
-        retry_after: RACED_RETRY_AFTER,
-    }
 }
 
 fn unknown() -> Fault {

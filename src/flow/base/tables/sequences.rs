@@ -3,12 +3,16 @@
 use bytes::Bytes;
 
 use crate::{
-    flow::base::{api::Fault, context::Context},
+    flow::base::{
+        api::Fault,
+        context::Context,
+        documents::{self, Put},
+    },
     limits::{MEMBERS_PAGE, TURN_KEPT},
     model::{
         ids::TaskId,
         ordering::{Bound, Member, Rank, Sequence, Turn},
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
         row::TaskRow,
         time::Millis,
     },
@@ -17,7 +21,7 @@ use crate::{
         members_partition,
     },
     store::{
-        self, Freshness, Swapped,
+        self, Freshness,
         index::{IndexKind, IndexPut, IndexRange, IndexRemoval, IndexRow, Partition, Place},
     },
 };
@@ -65,35 +69,17 @@ pub(in crate::flow) async fn write(
     before: &Read,
     turn: Turn,
 ) -> Result<Written, Fault> {
-    let mark = Mark {
-        nonce: ctx.time.random_uuid(),
-        stamp: ctx.time.stamp(),
-    };
     // A holder may wait for years. Without one the record only says where the first member is.
     let expires = turn.holder.is_none().then(|| ctx.now().after(TURN_KEPT));
-    let (name, value) = (name(sequence)?, encode_turn(&turn));
-    let change = Change::put(name, before.record.as_ref(), value, expires, mark);
-    let change = change?;
-    let done = || {
-        Written::Done(Read {
+    let (name, value, mark) = (name(sequence)?, encode_turn(&turn), ctx.time.mark());
+    let change = Change::put(name, before.record.as_ref(), value, expires, mark)?;
+    Ok(match documents::put(&*ctx.store, &change).await? {
+        Put::Done(record) => Written::Done(Read {
             turn,
-            record: Some(change.record().clone()),
-        })
-    };
-    match ctx.store.put_if(&change).await? {
-        Swapped::Applied => Ok(done()),
-        Swapped::Conflict(there) => Ok(Written::Lost(of_record(there)?)),
-        // A serial read settles what is in flight.
-        Swapped::Unknown => {
-            let there = read(ctx, sequence, Freshness::Serial).await?;
-            let is_mine = |record: &Record| record.nonce == mark.nonce;
-            Ok(if there.record.as_ref().is_some_and(is_mine) {
-                done()
-            } else {
-                Written::Lost(there)
-            })
-        }
-    }
+            record: Some(record),
+        }),
+        Put::Lost(there) => Written::Lost(of_record(there)?),
+    })
 }
 
 /// Writes rows of members; one result per row, in order.
@@ -233,15 +219,4 @@ fn partition(sequence: &Sequence) -> Result<Partition, Fault> {
 
 fn place(sequence: &Sequence, rank: &Rank) -> Result<Place, Fault> {
     Place::new(partition(sequence)?, encode_rank(rank)).map_err(Fault::from)
-}
-
-/// The answer when a turn was written by others all the time.
-pub(in crate::flow) fn raced(sequence: &Sequence) -> Fault {
-    Fault::Unavailable {
-        reason: format!(
-            "the turn of ordering key `{}` is being changed by many at once",
-            sequence.key
-        ),
-        retry_after: crate::limits::RACED_RETRY_AFTER,
-    }
 }

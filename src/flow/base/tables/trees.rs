@@ -4,12 +4,12 @@ use bytes::Bytes;
 
 use crate::{
     flaw::{self, Flaw},
-    flow::base::{api::Fault, context::Context},
+    flow::base::{api::Fault, context::Context, documents},
     limits::FAMILY_RACES_MAX,
     model::{
         family::{self, Family, Outcome, Tree},
         ids::TaskId,
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
         row::TaskRow,
         task::Spec,
         time::Millis,
@@ -161,10 +161,7 @@ async fn write_family(
     family: Family,
     expires: Option<Millis>,
 ) -> Result<Written, Fault> {
-    let mark = Mark {
-        nonce: ctx.time.random_uuid(),
-        stamp: ctx.time.stamp(),
-    };
+    let mark = ctx.time.mark();
     let (name, value) = (name(parent)?, encode_family(family));
     let change = Change::put(name, before.record.as_ref(), value, expires, mark)?;
     Ok(match ctx.store.put_if(&change).await? {
@@ -195,7 +192,7 @@ pub(in crate::flow) async fn reopened(
             Written::Lost => there = read(ctx, parent, Freshness::Serial).await?,
         }
     }
-    Err(raced(parent))
+    Err(documents::raced(format_args!("the tree of {parent}")))
 }
 
 /// A row of a child that is to be written: its parent, its id, its value and its write time.
@@ -392,12 +389,4 @@ fn sort(child: TaskId) -> Bytes {
 fn corrupt(operation: &'static str, cause: &dyn std::fmt::Display) -> Fault {
     let reason = cause.to_string();
     store::Error::Corrupt { operation, reason }.into()
-}
-
-/// The answer when the record of a parent was written by others all the time.
-pub(in crate::flow) fn raced(parent: TaskId) -> Fault {
-    Fault::Unavailable {
-        reason: format!("the tree of {parent} is being changed by many at once"),
-        retry_after: crate::limits::RACED_RETRY_AFTER,
-    }
 }

@@ -5,15 +5,21 @@
 //! seconds old, and only where a task ends whose mark is not set. So ends of tasks for which nobody ever waited cost a read in
 //! two seconds, all together.
 
+use std::future::ready;
+
 use crate::{
-    flow::base::{api::Fault, context::Context},
-    limits::{FAMILY_RACES_MAX, RACED_RETRY_AFTER},
+    flow::base::{
+        api::Fault,
+        context::Context,
+        documents::{self, Reads, Step, Unsure, Update},
+    },
+    limits::FAMILY_RACES_MAX,
     model::{
         join::Marks,
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
     },
     schema::{decode_marks, encode_marks},
-    store::{self, Freshness, Swapped},
+    store::{self, Freshness},
 };
 
 /// The key of the one record.
@@ -50,28 +56,26 @@ pub(super) async fn set(ctx: &Context, marks: Marks) -> Result<(), Fault> {
         return Ok(());
     }
     let name = name()?;
-    for _ in 0..FAMILY_RACES_MAX {
-        let record = ctx.store.record(&name, Freshness::Serial).await?;
+    let update = Update {
+        store: &*ctx.store,
+        name: &name,
+        unsure: Unsure::ReadAgain,
+        tries: FAMILY_RACES_MAX,
+    };
+    let decide = |record: Option<Record>| {
         let there = marks_of(record.as_ref())?;
         if there.has(marks) {
-            ctx.joins.learn(there, None);
-            return Ok(());
+            return Ok(Step::Answer(there));
         }
-        let mark = Mark {
-            nonce: ctx.time.random_uuid(),
-            stamp: ctx.time.stamp(),
-        };
-        let value = encode_marks(there.with(marks));
+        let (value, mark) = (encode_marks(there.with(marks)), ctx.time.mark());
         let change = Change::put(name.clone(), record.as_ref(), value, None, mark)?;
-        if matches!(ctx.store.put_if(&change).await?, Swapped::Applied) {
-            ctx.joins.learn(marks, None);
-            return Ok(());
-        }
-    }
-    Err(Fault::Unavailable {
-        reason: "the marks of joins are being changed by many at once".to_owned(),
-        retry_after: RACED_RETRY_AFTER,
-    })
+        Ok::<_, Fault>(Step::Write(change, marks))
+    };
+    let each = Reads::Each(Freshness::Serial);
+    let updated = update.run(each, |found| ready(decide(found.record)));
+    let raced = || documents::unavailable("the marks of joins are being changed by many at once");
+    ctx.joins.learn(updated.await?.or(raced)?, None);
+    Ok(())
 }
 
 fn marks_of(record: Option<&Record>) -> Result<Marks, Fault> {

@@ -5,17 +5,21 @@
 //! and a crash between the record and the task is repaired by the next of them. One conditional write decides, so two
 //! requests at once are one task as well.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use crate::{
-    flow::base::{api::Fault, context::Context},
+    flow::base::{
+        api::Fault,
+        context::Context,
+        documents::{self, Found, Reads, Step, Unsure, Update},
+    },
     limits,
     model::{
         ids::TaskId,
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
     },
     schema::{Request, decode_request, encode_request},
-    store::{self, Freshness, Swapped},
+    store::{self, Freshness},
 };
 
 /// The mark by which a request is known again.
@@ -49,38 +53,34 @@ pub(in crate::flow) async fn mark(
     id: TaskId,
 ) -> Result<Marked, Fault> {
     let name = Name::new(Kind::IdempotencyKey, &mark.key)?;
-    let write = Mark {
-        nonce: ctx.time.random_uuid(),
-        stamp: ctx.time.stamp(),
-    };
+    // One mark for all tries: a record with it is of this request, whatever try wrote it.
+    let write = ctx.time.mark();
     let hash = mark.hash;
     let value = encode_request(&Request { id, hash });
     let expires = Some(ctx.now().after(limits::IDEMPOTENCY_KEPT));
-    let mut replaced: Option<Record> = None;
-    for _ in 0..limits::RACES_MAX {
-        let name = name.clone();
-        let change = Change::put(name, replaced.as_ref(), value.clone(), expires, write);
-        let change = change?;
-        let there = match ctx.store.put_if(&change).await? {
-            Swapped::Applied => return Ok(Marked::First),
-            Swapped::Conflict(there) => there,
-            // A serial read settles what is in flight.
-            Swapped::Unknown => {
-                let there = ctx.store.record(&change.record().name, Freshness::Serial);
-                there.await?
-            }
-        };
-        match there {
-            Some(record) if record.nonce == write.nonce => return Ok(Marked::First),
-            Some(record) if !record.is_removed() => return read(&record, hash),
+    let update = Update {
+        store: &*ctx.store,
+        name: &name,
+        unsure: Unsure::ReadAgain,
+        tries: limits::RACES_MAX,
+    };
+    let updated = update.run(Reads::Blind, |found| {
+        ready(match found.record {
+            Some(record) if record.nonce == write.nonce => Ok(Step::Answer(Marked::First)),
+            Some(record) if !record.is_removed() => read(&record, hash).map(Step::Answer),
             // Removed or not there: nothing is known, and the write is repeated as it is.
-            there => replaced = there,
-        }
-    }
-    Err(Fault::Unavailable {
-        reason: "the idempotency key is being written by many at once".to_owned(),
-        retry_after: limits::RACED_RETRY_AFTER,
-    })
+            there => {
+                let (name, value) = (name.clone(), value.clone());
+                let change = Change::put(name, there.as_ref(), value, expires, write);
+                change
+                    .map(|change| Step::Write(change, Marked::First))
+                    .map_err(Fault::from)
+            }
+        })
+    });
+    updated
+        .await?
+        .or(|| documents::unavailable("the idempotency key is being written by many at once"))
 }
 
 /// Returns what is known of a request that is not written down here; none if it has not come before.
@@ -108,28 +108,31 @@ pub(in crate::flow) async fn point(
     to: TaskId,
 ) -> Result<(), Fault> {
     let name = Name::new(Kind::IdempotencyKey, &mark.key)?;
-    let record = ctx.store.record(&name, Freshness::Serial).await?;
-    let Some(record) = record.filter(|record| !record.is_removed()) else {
-        return Ok(());
-    };
-    if read(&record, mark.hash)? != Marked::Again(from) {
-        return Ok(());
-    }
-    let write = Mark {
-        nonce: ctx.time.random_uuid(),
-        stamp: ctx.time.stamp(),
+    let update = Update {
+        store: &*ctx.store,
+        name: &name,
+        unsure: Unsure::ReadAgain,
+        tries: 1,
     };
     let hash = mark.hash;
     let value = encode_request(&Request { id: to, hash });
-    let change = Change::put(name, Some(&record), value, record.expires, write);
-    let change = change?;
-    match ctx.store.put_if(&change).await? {
-        Swapped::Applied => Ok(()),
-        Swapped::Conflict(_) | Swapped::Unknown => Err(Fault::Unavailable {
-            reason: "the idempotency key is being written by another request".to_owned(),
-            retry_after: limits::RACED_RETRY_AFTER,
-        }),
-    }
+    let decide = |found: Found| {
+        let there = found.record.filter(|record| !record.is_removed());
+        let Some(record) = there else {
+            return Ok(Step::Answer(()));
+        };
+        if read(&record, hash)? != Marked::Again(from) {
+            return Ok(Step::Answer(()));
+        }
+        let (value, write) = (value.clone(), ctx.time.mark());
+        let change = Change::put(name.clone(), Some(&record), value, record.expires, write)?;
+        Ok::<_, Fault>(Step::Write(change, ()))
+    };
+    let each = Reads::Each(Freshness::Serial);
+    let updated = update.run(each, |found| ready(decide(found)));
+    let raced =
+        || documents::unavailable("the idempotency key is being written by another request");
+    updated.await?.or(raced)
 }
 
 fn read(record: &Record, hash: u128) -> Result<Marked, Fault> {

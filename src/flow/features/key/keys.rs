@@ -5,18 +5,23 @@
 //! not stand: its writer may have died in between. The key of such a task is never taken over, so a slow writer does no harm.
 //! Claims ask for nothing: a key costs its writes at the registration, and its task is a task like any other.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use crate::{
     flaw::{self, Flaw},
-    flow::base::{api::Fault, context::Context, rows::transition::Mover},
+    flow::base::{
+        api::Fault,
+        context::Context,
+        documents::{self, Found, Reads, Step, Unsure, Update},
+        rows::transition::Mover,
+    },
     limits,
     model::{
         decision::Decision,
         entry::Entry,
         ids::TaskId,
         key::{self, Holder, Verdict},
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
         row::TaskRow,
         task::Spec,
         time::Millis,
@@ -61,54 +66,83 @@ impl Keys {
         was_out: bool,
     ) -> Result<Reserved, Fault> {
         let (id, spec) = task;
-        let (mut was_out, mut replaced) = (was_out, None::<Record>);
         let holder = Holder {
             id,
             generation: 0,
             spec: Arc::clone(spec),
         };
-        for _ in 0..limits::KEY_RACES_MAX {
-            let change = self.change(name, replaced.as_ref(), &holder, id.first_start())?;
-            let there = match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(Reserved::Mine),
-                Swapped::Conflict(there) => there,
-                // The write may come later still. A serial read settles what is in flight.
-                Swapped::Unknown => {
-                    was_out = true;
-                    self.ctx.store.record(name, Freshness::Serial).await?
-                }
-            };
-            let Some(record) = there.filter(|record| !record.is_removed()) else {
-                if was_out && self.mover.row(id).await?.is_some() {
-                    return Ok(Reserved::MineBefore(None));
-                }
-                replaced = None;
-                continue;
-            };
-            let found = read(&record)?;
-            // The record only moves on from a task that has ended, and then the row of that task is there.
-            if was_out && found.id != id && self.mover.row(id).await?.is_some() {
-                return Ok(Reserved::MineBefore(None));
+        let (unsure, tries) = (Unsure::ReadAgain, limits::KEY_RACES_MAX);
+        let update = self.update(name, unsure, tries);
+        let holder = &holder;
+        let updated = update.run(Reads::Blind, |found| async move {
+            if found.is_first {
+                return self.take(name, None, holder);
             }
-            let row = self.mover.row(found.id).await?;
-            match key::judge(&found, row.as_ref(), id) {
-                Verdict::Mine => return Ok(Reserved::MineBefore(Some(found))),
-                Verdict::Free => replaced = Some(record),
-                Verdict::Live if flaw::is(Flaw::LiveKeyTaken) => replaced = Some(record),
-                Verdict::Redriven => return Ok(Reserved::Redriven(found.id)),
-                Verdict::Replaced => {
-                    if let Some(next) = row.and_then(|row| row.detail.next) {
-                        self.advance(name, found.id, &next).await?;
-                    }
-                    replaced = None;
+            // A write whose outcome was unknown may have been this task's.
+            self.reserve_again(name, holder, found.record, was_out || found.is_unsure)
+                .await
+        });
+        updated
+            .await?
+            .or(|| documents::raced(format_args!("the record of {name}")))
+    }
+
+    /// Decides of what was in the way of a task that asks for a key.
+    async fn reserve_again(
+        &self,
+        name: &Name,
+        holder: &Holder,
+        there: Option<Record>,
+        was_out: bool,
+    ) -> Result<Step<Reserved>, Fault> {
+        let id = holder.id;
+        let Some(record) = there.filter(|record| !record.is_removed()) else {
+            if was_out && self.mover.row(id).await?.is_some() {
+                return Ok(Step::Answer(Reserved::MineBefore(None)));
+            }
+            return self.take(name, None, holder);
+        };
+        let found = read(&record)?;
+        // The record only moves on from a task that has ended, and then the row of that task is there.
+        if was_out && found.id != id && self.mover.row(id).await?.is_some() {
+            return Ok(Step::Answer(Reserved::MineBefore(None)));
+        }
+        let row = self.mover.row(found.id).await?;
+        match key::judge(&found, row.as_ref(), id) {
+            Verdict::Mine => Ok(Step::Answer(Reserved::MineBefore(Some(found)))),
+            Verdict::Free => self.take(name, Some(&record), holder),
+            Verdict::Live if flaw::is(Flaw::LiveKeyTaken) => self.take(name, Some(&record), holder),
+            Verdict::Redriven => Ok(Step::Answer(Reserved::Redriven(found.id))),
+            Verdict::Replaced => {
+                if let Some(next) = row.and_then(|row| row.detail.next) {
+                    self.advance(name, found.id, &next).await?;
                 }
-                Verdict::Live => {
-                    self.rescue(&record, &found).await?;
-                    return Ok(Reserved::Taken(found));
-                }
+                self.take(name, None, holder)
+            }
+            Verdict::Live => {
+                self.rescue(&record, &found).await?;
+                Ok(Step::Answer(Reserved::Taken(found)))
             }
         }
-        Err(raced(name))
+    }
+
+    fn take(
+        &self,
+        name: &Name,
+        replaced: Option<&Record>,
+        holder: &Holder,
+    ) -> Result<Step<Reserved>, Fault> {
+        let change = self.change(name, replaced, holder, holder.id.first_start())?;
+        Ok(Step::Write(change, Reserved::Mine))
+    }
+
+    fn update<'a>(&'a self, name: &'a Name, unsure: Unsure, tries: usize) -> Update<'a> {
+        Update {
+            store: &*self.ctx.store,
+            name,
+            unsure,
+            tries,
+        }
     }
 
     /// Lets the record of a key name `to` if it names `from`, which was replaced, and tells whether it names `to` then. Otherwise
@@ -119,21 +153,22 @@ impl Keys {
         from: TaskId,
         to: &Holder,
     ) -> Result<bool, Fault> {
-        for _ in 0..limits::KEY_RACES_MAX {
-            let found = self.ctx.store.record(name, Freshness::Serial).await?;
-            if let Some(record) = found.as_ref().filter(|record| !record.is_removed()) {
+        let decide = |found: Found| {
+            let there = found.record.as_ref();
+            if let Some(record) = there.filter(|record| !record.is_removed()) {
                 let named = read(record)?.id;
                 if named != from {
-                    return Ok(named == to.id);
+                    return Ok(Step::Answer(named == to.id));
                 }
             }
-            let change = self.change(name, found.as_ref(), to, to.id.first_start())?;
-            match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(true),
-                Swapped::Conflict(_) | Swapped::Unknown => {}
-            }
-        }
-        Err(raced(name))
+            let change = self.change(name, there, to, to.id.first_start())?;
+            Ok::<_, Fault>(Step::Write(change, true))
+        };
+        let update = self.update(name, Unsure::ReadAgain, limits::KEY_RACES_MAX);
+        let updated = update.run(Reads::Each(Freshness::Serial), |found| ready(decide(found)));
+        updated
+            .await?
+            .or(|| documents::raced(format_args!("the record of {name}")))
     }
 
     /// Returns the task that replaced another one, whose row this is, if the replacing request may have died before it wrote that
@@ -172,11 +207,11 @@ impl Keys {
             return Ok(());
         }
         let change = self.change(&record.name, Some(record), holder, holder.id.first_start())?;
-        match self.ctx.store.put_if(&change).await? {
-            Swapped::Applied => Ok(()),
-            // Another request or a look has renewed it, or the task has ended meanwhile: the client asks again.
-            Swapped::Conflict(_) | Swapped::Unknown => Err(raced(&record.name)),
-        }
+        // Else another request or a look has renewed it, or the task has ended meanwhile: the client asks again.
+        let is_renewed = self.ctx.store.put_if(&change).await? == Swapped::Applied;
+        is_renewed
+            .then_some(())
+            .ok_or_else(|| documents::raced(format_args!("the record of {}", record.name)))
     }
 
     /// Renews the records of keys whose tasks have been live for days, for their looks. One for which this fails is left to
@@ -229,28 +264,28 @@ impl Keys {
         let Some(name) = name_of(spec)? else {
             return Ok(());
         };
-        for _ in 0..limits::RACES_MAX {
-            let found = self.ctx.store.record(&name, Freshness::Quorum).await?;
-            let there = found.as_ref().filter(|record| !record.is_removed());
+        let decide = |found: Found| {
+            let there = found.record.as_ref();
             let mut holder = Holder {
                 id,
                 generation: 0,
                 spec: Arc::clone(spec),
             };
-            if let Some(record) = there {
+            if let Some(record) = there.filter(|record| !record.is_removed()) {
                 holder = read(record)?;
                 let lives = record.expires.is_none_or(|at| at >= until);
                 if holder.id != id || lives {
-                    return Ok(());
+                    return Ok(Step::Answer(()));
                 }
             }
-            let change = self.change(&name, found.as_ref(), &holder, start)?;
-            match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(()),
-                Swapped::Conflict(_) | Swapped::Unknown => {}
-            }
-        }
-        Err(raced(&name))
+            let change = self.change(&name, there, &holder, start)?;
+            Ok::<_, Fault>(Step::Write(change, ()))
+        };
+        let update = self.update(&name, Unsure::ReadAgain, limits::RACES_MAX);
+        let updated = update.run(Reads::Each(Freshness::Quorum), |found| ready(decide(found)));
+        updated
+            .await?
+            .or(|| documents::raced(format_args!("the record of {name}")))
     }
 
     /// Gives a dead task its key back before it is redriven to `generation`. False when the key names another task that is live.
@@ -272,24 +307,30 @@ impl Keys {
             generation,
             spec: Arc::clone(spec),
         };
-        for _ in 0..limits::RACES_MAX {
-            let found = self.ctx.store.record(&name, Freshness::Serial).await?;
-            if let Some(record) = found.as_ref().filter(|record| !record.is_removed()) {
+        let (name, holder) = (&name, &holder);
+        let decide = |found: Found| async move {
+            let there = found.record.as_ref();
+            if let Some(record) = there.filter(|record| !record.is_removed()) {
                 let other = read(record)?;
                 let row = self.mover.row(other.id).await?;
                 match key::judge(&other, row.as_ref(), id) {
-                    Verdict::Mine if other.generation >= generation => return Ok(true),
+                    Verdict::Mine if other.generation >= generation => {
+                        return Ok(Step::Answer(true));
+                    }
                     Verdict::Mine | Verdict::Free => {}
-                    Verdict::Replaced | Verdict::Redriven | Verdict::Live => return Ok(false),
+                    Verdict::Replaced | Verdict::Redriven | Verdict::Live => {
+                        return Ok(Step::Answer(false));
+                    }
                 }
             }
-            let change = self.change(&name, found.as_ref(), &holder, start)?;
-            match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(true),
-                Swapped::Conflict(_) | Swapped::Unknown => {}
-            }
-        }
-        Err(raced(&name))
+            let change = self.change(name, there, holder, start)?;
+            Ok::<_, Fault>(Step::Write(change, true))
+        };
+        let update = self.update(name, Unsure::ReadAgain, limits::RACES_MAX);
+        let updated = update.run(Reads::Each(Freshness::Serial), decide);
+        updated
+            .await?
+            .or(|| documents::raced(format_args!("the record of {name}")))
     }
 
     fn change(
@@ -299,10 +340,7 @@ impl Keys {
         holder: &Holder,
         start: Millis,
     ) -> Result<Change, Fault> {
-        let mark = Mark {
-            nonce: self.ctx.time.random_uuid(),
-            stamp: self.ctx.time.stamp(),
-        };
+        let mark = self.ctx.time.mark();
         let until = key::kept_until(start, self.ctx.now());
         // Never lowered for one task. The end for another task must not lie behind the row of this one: a helper would wake it.
         let names_it = |record: &&Record| read(record).is_ok_and(|named| named.id == holder.id);
@@ -335,11 +373,4 @@ fn read(record: &Record) -> Result<Holder, Fault> {
         };
         error.into()
     })
-}
-
-fn raced(name: &Name) -> Fault {
-    Fault::Unavailable {
-        reason: format!("the record of {name} is being changed by many at once"),
-        retry_after: limits::RACED_RETRY_AFTER,
-    }
 }

@@ -3,15 +3,20 @@
 //! Every draw is one conditional write. A write whose outcome is not known may have been made: what it gave is lost then, and no
 //! other node uses it.
 
+use std::future::ready;
+
 use crate::{
-    flow::base::context::Context,
+    flow::base::{
+        context::Context,
+        documents::{Reads, Step, Unsure, Update},
+    },
     limits::LIMIT_RACES_MAX,
     model::{
         limit::{Asked, Given, Limits, Pool},
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
     },
     schema::{decode_pool, encode_pool},
-    store::{Error, Swapped},
+    store::Error,
 };
 
 /// Draws from the pool of a callback; also returns its record as it is then.
@@ -19,36 +24,37 @@ pub(super) async fn draw(
     ctx: &Context,
     callback: &str,
     limits: Limits,
-    mut there: Option<Record>,
+    there: Option<Record>,
     asked: Asked,
 ) -> Result<(Given, Option<Record>), Error> {
     let unsuitable = |refused: crate::model::record::Refused| Error::Unsuitable {
         reason: refused.to_string(),
     };
     let name = Name::new(Kind::Limit, callback).map_err(unsuitable)?;
-    for _ in 0..LIMIT_RACES_MAX {
+    let update = Update {
+        store: &*ctx.store,
+        name: &name,
+        // It may have been written: then what it gave is lost, and nobody uses it twice.
+        unsure: Unsure::Final,
+        tries: LIMIT_RACES_MAX,
+    };
+    let decide = |there: Option<Record>| {
         let now = ctx.now();
         let before = read(there.as_ref());
         let mut pool = before.clone();
         let given = pool.ask(limits, ctx.me, now, asked);
         if pool == before {
-            return Ok((given, there));
+            return Ok(Step::Answer((given, there)));
         }
-        let mark = Mark {
-            nonce: ctx.time.random_uuid(),
-            stamp: ctx.time.stamp(),
-        };
+        let mark = ctx.time.mark();
         let (value, expires) = (encode_pool(&pool), Some(pool.forgotten_at(now)));
         let change = Change::put(name.clone(), there.as_ref(), value, expires, mark);
         let change = change.map_err(unsuitable)?;
-        match ctx.store.put_if(&change).await? {
-            Swapped::Applied => return Ok((given, Some(change.record().clone()))),
-            Swapped::Conflict(other) => there = other,
-            // It may have been written: then what it gave is lost, and nobody uses it twice.
-            Swapped::Unknown => break,
-        }
-    }
-    Err(Error::Unavailable {
+        let record = change.record().clone();
+        Ok::<_, Error>(Step::Write(change, (given, Some(record))))
+    };
+    let updated = update.run(Reads::Known(there), |found| ready(decide(found.record)));
+    updated.await?.or(|| Error::Unavailable {
         operation: "draw from the limits of a callback",
         reason: "others were first, or the outcome is not known".to_owned(),
     })

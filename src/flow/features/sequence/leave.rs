@@ -7,6 +7,7 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
+        documents,
         tables::sequences::{self, Read, Written},
     },
     limits,
@@ -188,7 +189,7 @@ async fn pass(ctx: &Context, sequence: &Sequence, out: Out) -> Result<(), Fault>
             Written::Lost(now) => there = now,
         }
     }
-    Err(sequences::raced(sequence))
+    Err(documents::raced(sequences::turn_of(sequence)))
 }
 
 /// The turn behind an end.

@@ -12,6 +12,7 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
+        documents,
         tables::sequences::{self, Written},
     },
     limits,
@@ -262,7 +263,7 @@ async fn touch(ctx: &Context, sequence: &Sequence, lowest: Bound) -> Result<(), 
             Written::Lost(now) => (there, others) = (now, true),
         }
     }
-    Err(sequences::raced(sequence))
+    Err(documents::raced(sequences::turn_of(sequence)))
 }
 
 fn uncertain() -> Fault {

@@ -14,6 +14,7 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
+        documents,
         read::find::Finder,
         rows::transition::Mover,
         tables::sequences::{self, Read, Written},
@@ -165,7 +166,7 @@ impl TurnKeeper {
                 Written::Done(now) | Written::Lost(now) => now,
             };
         }
-        Err(sequences::raced(sequence))
+        Err(documents::raced(sequences::turn_of(sequence)))
     }
 
     fn anew(&self, turn: Turn, holder: Holder, attempt: u32) -> Option<Turn> {

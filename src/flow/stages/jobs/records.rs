@@ -1,19 +1,23 @@
 //! The job records read and write for the desk and the runner the one record that a job is.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
 use uuid::Uuid;
 
 use crate::{
-    flow::base::{api::Fault, context::Context},
-    limits::{JOB_RACES_MAX, RACED_RETRY_AFTER, RECORDS_PAGE_MAX},
+    flow::base::{
+        api::Fault,
+        context::Context,
+        documents::{self, Reads, Step, Unsure, Update},
+    },
+    limits::{JOB_RACES_MAX, RECORDS_PAGE_MAX},
     model::{
         job::Job,
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
     },
     schema::{decode_job, encode_job},
     store::{
-        Freshness, Swapped,
+        Freshness,
         index::{IndexRange, Partition},
         records::RecordRange,
     },
@@ -117,24 +121,15 @@ impl Jobs {
 
     /// Writes a new job; returns the one that is there, if there is one.
     pub(super) async fn create(&self, id: Uuid, job: &Job) -> Result<Option<Job>, Fault> {
-        let mut replaced: Option<Record> = None;
-        for _ in 0..JOB_RACES_MAX {
-            let change = self.change(id, replaced.as_ref(), job)?;
-            let there = match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(None),
-                Swapped::Conflict(there) => there,
-                Swapped::Unknown => match self.settled(&change).await? {
-                    None => return Ok(None),
-                    Some(there) => there,
-                },
-            };
-            let job = there.as_ref().map(|there| self.job_of(there));
-            if let Some(job) = job.transpose()?.flatten() {
-                return Ok(Some(job));
-            }
-            replaced = there;
-        }
-        Err(raced(id))
+        let updated = self.update(id, Reads::Blind, |there| {
+            let there = there.as_ref();
+            let old = there.map(|there| self.job_of(there)).transpose()?;
+            Ok(match old.flatten() {
+                Some(old) => Step::Answer(Some(old)),
+                None => Step::Write(self.change(id, there, job)?, None),
+            })
+        });
+        updated.await
     }
 
     /// Changes a job as `decide` says of what is there, anew whenever another was first; none of `decide` leaves it as it is.
@@ -143,45 +138,42 @@ impl Jobs {
         id: Uuid,
         decide: impl Fn(&Job) -> Option<Job>,
     ) -> Result<Written, Fault> {
-        let mut there = self.record(id).await?.map(|(record, _)| record);
-        for _ in 0..JOB_RACES_MAX {
+        let updated = self.update(id, Reads::Once(Freshness::Quorum), |there| {
             let Some(record) = there else {
-                return Ok(Written::Absent);
+                return Ok(Step::Answer(Written::Absent));
             };
             let Some(old) = self.job_of(&record)? else {
-                return Ok(Written::Absent);
+                return Ok(Step::Answer(Written::Absent));
             };
             let Some(new) = decide(&old).filter(|new| *new != old) else {
-                return Ok(Written::Left(old));
+                return Ok(Step::Answer(Written::Left(old)));
             };
             let change = self.change(id, Some(&record), &new)?;
-            there = match self.ctx.store.put_if(&change).await? {
-                Swapped::Applied => return Ok(Written::To(new)),
-                Swapped::Conflict(there) => there,
-                Swapped::Unknown => match self.settled(&change).await? {
-                    None => return Ok(Written::To(new)),
-                    Some(there) => there,
-                },
-            };
-        }
-        Err(raced(id))
+            Ok(Step::Write(change, Written::To(new)))
+        });
+        updated.await
     }
 
-    /// Finds out whether a change was applied: none when it was, else what is there. The read settles what is in flight.
-    async fn settled(&self, change: &Change) -> Result<Option<Option<Record>>, Fault> {
-        let record = change.record();
-        let there = self.ctx.store.record(&record.name, Freshness::Serial);
-        let there = there.await?;
-        let is_mine = there.as_ref().is_some_and(|one| one.nonce == record.nonce);
-        Ok((!is_mine).then_some(there))
+    async fn update<R>(
+        &self,
+        id: Uuid,
+        reads: Reads,
+        decide: impl Fn(Option<Record>) -> Result<Step<R>, Fault>,
+    ) -> Result<R, Fault> {
+        let update = Update {
+            store: &*self.ctx.store,
+            name: &named(id)?,
+            unsure: Unsure::Settled,
+            tries: JOB_RACES_MAX,
+        };
+        let updated = update.run(reads, |found| ready(decide(found.record)));
+        let raced = || documents::raced(format_args!("the job {id}"));
+        updated.await?.or(raced)
     }
 
     fn change(&self, id: Uuid, replaced: Option<&Record>, job: &Job) -> Result<Change, Fault> {
-        let mark = Mark {
-            nonce: self.ctx.time.random_uuid(),
-            stamp: self.ctx.time.stamp(),
-        };
-        let change = Change::put(named(id)?, replaced, encode_job(job), job.expires(), mark);
+        let (mark, value) = (self.ctx.time.mark(), encode_job(job));
+        let change = Change::put(named(id)?, replaced, value, job.expires(), mark);
         change.map_err(|refused| unsuitable(&refused))
     }
 }
@@ -192,26 +184,13 @@ fn named(id: Uuid) -> Result<Name, Fault> {
 
 /// The bounds of jobs are narrower than those of records, so this does not happen.
 fn unsuitable(refused: &crate::model::record::Refused) -> Fault {
-    Fault::Unavailable {
-        reason: refused.to_string(),
-        retry_after: RACED_RETRY_AFTER,
-    }
+    documents::unavailable(refused)
 }
 
 fn unreadable(record: &Record, cause: &str) -> Fault {
     tracing::debug!(record = %record.name, cause, "a job cannot be read");
-    Fault::Unavailable {
-        reason: format!(
-            "the record of the job {} cannot be read: a later version may have written it",
-            record.name.key()
-        ),
-        retry_after: RACED_RETRY_AFTER,
-    }
-}
-
-fn raced(id: Uuid) -> Fault {
-    Fault::Unavailable {
-        reason: format!("the job {id} is being changed by many at once"),
-        retry_after: RACED_RETRY_AFTER,
-    }
+    documents::unavailable(format_args!(
+        "the record of the job {} cannot be read: a later version may have written it",
+        record.name.key()
+    ))
 }

@@ -11,7 +11,7 @@ use futures_util::{StreamExt as _, stream};
 use super::{
     driver::Driver,
     plans,
-    records::{Written, raced},
+    records::Written,
     stage::{Agenda, Stage},
     tasks::RunTasks,
     wakes::Why,
@@ -21,6 +21,7 @@ use crate::{
         base::{
             api::{Fault, NewTask, TaskView, View},
             context::Context,
+            documents,
             read::find::Finder,
             zones::Zones,
         },
@@ -317,7 +318,7 @@ impl Desk {
                 Written::Lost(is) => (record, there) = *is,
             }
         }
-        Err(raced(name))
+        Err(documents::raced(format_args!("the schedule {name}")))
     }
 
     /// Withdraws what a change has made void, and answers.
@@ -420,7 +421,8 @@ impl Desk {
             on_conflict: OnConflict::default(),
         };
         let answer = self.asker.register(vec![asked]).await.pop();
-        let answer = answer.unwrap_or_else(|| Err(raced(name)))?;
+        let answer =
+            answer.unwrap_or_else(|| Err(documents::raced(format_args!("the schedule {name}"))))?;
         if let Answer::Created(task) | Answer::Existing(task) = &answer {
             let listed = Listed {
                 run: Run {

@@ -11,14 +11,14 @@ use std::{
 
 use super::{
     plans,
-    records::{Read, Schedules, Written, raced},
+    records::{Read, Schedules, Written},
     runs::Runs,
     tasks::{RunTasks, Unentered},
     wakes::{Wakes, Why},
 };
 use crate::{
     flaw::{self, Flaw},
-    flow::base::{api::Fault, context::Context},
+    flow::base::{api::Fault, context::Context, documents},
     limits::{ENTERED_REMEMBERED, REPAIR_AFTER, SCHEDULE_RACES_MAX, SCHEDULE_WRITES_A_LOOK_MAX},
     model::{
         ids::TaskId,
@@ -148,7 +148,7 @@ impl Driver {
             }
             self.write(name, (&record, &schedule), &again).await?;
         }
-        Err(raced(name))
+        Err(documents::raced(format_args!("the schedule {name}")))
     }
 
     /// Withdraws the runs that are void, and reads how the others stand.

@@ -3,14 +3,18 @@
 use std::sync::Arc;
 
 use crate::{
-    flow::base::{api::Fault, context::Context},
-    limits::{RACED_RETRY_AFTER, RECORDS_PAGE_MAX, SCHEDULE_DELETED_KEPT},
+    flow::base::{
+        api::Fault,
+        context::Context,
+        documents::{self, Put},
+    },
+    limits::{RECORDS_PAGE_MAX, SCHEDULE_DELETED_KEPT},
     model::{
-        record::{Change, Kind, Mark, Name, Record},
+        record::{Change, Kind, Name, Record},
         schedule::life::{Schedule, State},
     },
     schema::{decode_schedule, encode_schedule},
-    store::{Freshness, Swapped, records::RecordRange},
+    store::{Freshness, records::RecordRange},
 };
 
 /// A record as it was read; none where there is none.
@@ -94,10 +98,7 @@ impl Schedules {
         replaced: Option<&Record>,
         schedule: &Schedule,
     ) -> Result<Written, Fault> {
-        let mark = Mark {
-            nonce: self.ctx.time.random_uuid(),
-            stamp: self.ctx.time.stamp(),
-        };
+        let mark = self.ctx.time.mark();
         let deleted = schedule.state == State::Deleted;
         let expires = deleted.then(|| schedule.changed.after(SCHEDULE_DELETED_KEPT));
         let change = Change::put(
@@ -108,26 +109,10 @@ impl Schedules {
             mark,
         );
         let change = change.map_err(|refused| unsuitable(&refused))?;
-        let there = match self.ctx.store.put_if(&change).await? {
-            Swapped::Applied => return Ok(Written::To(change.record().clone())),
-            Swapped::Conflict(there) => there,
-            // The read settles what is in flight.
-            Swapped::Unknown => {
-                let there = self
-                    .ctx
-                    .store
-                    .record(&change.record().name, Freshness::Serial);
-                let there = there.await?;
-                if there
-                    .as_ref()
-                    .is_some_and(|one| one.nonce == change.record().nonce)
-                {
-                    return Ok(Written::To(change.record().clone()));
-                }
-                there
-            }
-        };
-        Ok(Written::Lost(Box::new(self.understood(there)?)))
+        Ok(match documents::put(&*self.ctx.store, &change).await? {
+            Put::Done(record) => Written::To(record),
+            Put::Lost(there) => Written::Lost(Box::new(self.understood(there)?)),
+        })
     }
 }
 
@@ -137,26 +122,13 @@ fn named(name: &str) -> Result<Name, Fault> {
 
 /// The bounds of schedules are narrower than those of records, so this does not happen.
 pub(super) fn unsuitable(refused: &impl ToString) -> Fault {
-    Fault::Unavailable {
-        reason: refused.to_string(),
-        retry_after: RACED_RETRY_AFTER,
-    }
+    documents::unavailable(refused.to_string())
 }
 
 fn unreadable(record: &Record, cause: &str) -> Fault {
     tracing::debug!(record = %record.name, cause, "a schedule cannot be read");
-    Fault::Unavailable {
-        reason: format!(
-            "the record of the schedule {} cannot be read: a later version may have written it",
-            record.name.key()
-        ),
-        retry_after: RACED_RETRY_AFTER,
-    }
-}
-
-pub(super) fn raced(name: &str) -> Fault {
-    Fault::Unavailable {
-        reason: format!("the schedule {name} is being changed by many at once"),
-        retry_after: RACED_RETRY_AFTER,
-    }
+    documents::unavailable(format_args!(
+        "the record of the schedule {} cannot be read: a later version may have written it",
+        record.name.key()
+    ))
 }

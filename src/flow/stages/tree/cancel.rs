@@ -17,7 +17,7 @@ use crate::{
         base::{
             api::{CancelOutcome, Fault},
             context::Context,
-            levels,
+            documents, levels,
             rows::transition::Mover,
             tables::trees::{self, Cursor, Written},
         },
@@ -131,7 +131,7 @@ impl Feller {
                 },
             }
         }
-        Err(trees::raced(parent))
+        Err(documents::raced(format_args!("the tree of {parent}")))
     }
 
     /// Cancels the own run of a parent whose tree is cancelled.

@@ -17,6 +17,7 @@ use crate::{
         base::{
             api::Fault,
             context::Context,
+            documents,
             rows::transition::Mover,
             tables::trees::{self, Read, Written},
         },
@@ -83,7 +84,7 @@ impl Opener {
                 return Ok(done);
             }
         }
-        Err(trees::raced(parent))
+        Err(documents::raced(format_args!("the tree of {parent}")))
     }
 
     /// Tries once; none when somebody else was first.
@@ -289,7 +290,7 @@ impl Opener {
                 begun => return Ok(begun),
             }
         }
-        Err(trees::raced(task))
+        Err(documents::raced(format_args!("the tree of {task}")))
     }
 }
 

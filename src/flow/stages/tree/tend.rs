@@ -20,7 +20,7 @@ use crate::{
         base::{
             api::Fault,
             context::Context,
-            panics,
+            documents, panics,
             rows::transition::{Moved, Mover},
             tables::trees::{self, Cursor, Read, Written},
         },
@@ -229,7 +229,7 @@ impl Tender {
                 Written::Lost => trees::read(&self.ctx, parent, Freshness::Serial).await?,
             };
         }
-        Err(trees::raced(parent))
+        Err(documents::raced(format_args!("the tree of {parent}")))
     }
 
     /// Sees to a parent whose own run goes on: if its tree was cancelled, that and its children are told, also where the call
