@@ -7,7 +7,7 @@ use bytes::Bytes;
 use prost::Message;
 use uuid::Uuid;
 
-use super::{Malformed, spec_from_message, spec_to_message, v1};
+use super::{Malformed, sort_key, spec_from_message, spec_to_message, v1};
 use crate::{
     limits::INDEX_VALUE_BYTES_MAX,
     model::{gate::Held, ids::TaskId, task::Spec, time::Millis, wheel::WheelNumber},
@@ -32,8 +32,7 @@ pub fn held_partition(callback: &str, collection: &str, wheel: WheelNumber) -> B
 #[must_use]
 pub fn encode_held(held: &Held, spec: &Spec) -> (Bytes, Bytes) {
     let mut sort = Vec::with_capacity(SORT_BYTES);
-    // The sign bit is flipped, so that times before 1970 sort first.
-    sort.extend_from_slice(&(held.start.0 ^ i64::MIN).to_be_bytes());
+    sort.extend_from_slice(&sort_key::ascending(held.start.0));
     sort.extend_from_slice(held.id.uuid().as_bytes());
     let mut value = v1::HeldTask {
         generation: held.generation,
@@ -61,7 +60,7 @@ pub fn decode_held(sort: &[u8], value: Bytes) -> Result<(Held, Option<Spec>), Ma
     } = v1::HeldTask::decode(value)?;
     let held = Held {
         id: TaskId::from_uuid(id).ok_or_else(wrong)?,
-        start: Millis(i64::from_be_bytes(*start) ^ i64::MIN),
+        start: Millis(sort_key::of_ascending(*start)),
         generation,
         attempt,
     };

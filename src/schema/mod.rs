@@ -24,6 +24,7 @@ mod ordering;
 mod request;
 mod schedule;
 mod short;
+pub mod sort_key;
 mod spec;
 mod table;
 

@@ -6,7 +6,7 @@ use bytes::Bytes;
 use prost::Message;
 use uuid::Uuid;
 
-use super::{Malformed, request::id, v1};
+use super::{Malformed, request::id, sort_key, v1};
 use crate::model::{
     ids::TaskId,
     ordering::{Bound, Holder, Member, Rank, Sequence, Turn},
@@ -33,10 +33,9 @@ pub fn encode_bound(bound: &Bound) -> Bytes {
     sort.into()
 }
 
-/// The sign bit is flipped, so that times before 1970 sort first.
 fn sorted(start: Millis) -> Vec<u8> {
     let mut sort = Vec::with_capacity(36);
-    sort.extend_from_slice(&(start.0 ^ i64::MIN).to_be_bytes());
+    sort.extend_from_slice(&sort_key::ascending(start.0));
     sort
 }
 
@@ -46,7 +45,7 @@ fn decode_bound(bytes: &[u8]) -> Result<Bound, Malformed> {
         return Ok(Bound::FIRST);
     }
     let (start, rest) = bytes.split_first_chunk::<8>().ok_or_else(wrong)?;
-    let start = Millis(i64::from_be_bytes(*start) ^ i64::MIN);
+    let start = Millis(sort_key::of_ascending(*start));
     if rest.is_empty() {
         return Ok(Bound::at(start));
     }
@@ -61,7 +60,7 @@ pub fn encode_rank(rank: &Rank) -> Bytes {
     let mut sort = sorted(rank.start);
     sort.extend_from_slice(rank.id.uuid().as_bytes());
     sort.extend_from_slice(&rank.generation.to_be_bytes());
-    sort.extend_from_slice(&(rank.stamp ^ i64::MIN).to_be_bytes());
+    sort.extend_from_slice(&sort_key::ascending(rank.stamp));
     sort.into()
 }
 
@@ -87,10 +86,10 @@ pub fn decode_member(sort: &[u8], value: Bytes) -> Result<Member, Malformed> {
     let stamp: [u8; 8] = stamp.try_into().map_err(|_| wrong())?;
     let v1::OrderedMember { sure, until_ms } = v1::OrderedMember::decode(value)?;
     let rank = Rank {
-        start: Millis(i64::from_be_bytes(*start) ^ i64::MIN),
+        start: Millis(sort_key::of_ascending(*start)),
         id: TaskId::from_uuid(Uuid::from_bytes(*id)).ok_or_else(wrong)?,
         generation: u32::from_be_bytes(*generation),
-        stamp: i64::from_be_bytes(stamp) ^ i64::MIN,
+        stamp: sort_key::of_ascending(stamp),
     };
     Ok(Member {
         rank,

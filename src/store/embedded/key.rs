@@ -11,11 +11,14 @@
 
 use fjall::Slice;
 
-use crate::model::{
-    entry::{Key, KeyCode},
-    ids::TaskId,
-    time::Millis,
-    wheel::WheelNumber,
+use crate::{
+    model::{
+        entry::{Key, KeyCode},
+        ids::TaskId,
+        time::Millis,
+        wheel::WheelNumber,
+    },
+    schema::sort_key,
 };
 
 /// Bytes of a stretch, which is a due time without its last byte.
@@ -47,16 +50,6 @@ pub mod family {
     pub const SHAPE: u8 = 5;
 }
 
-/// Returns a number as bytes that sort as the number does.
-#[must_use]
-const fn sortable(number: i64) -> [u8; 8] {
-    (number ^ i64::MIN).to_be_bytes()
-}
-
-const fn unsortable(bytes: [u8; 8]) -> i64 {
-    i64::from_be_bytes(bytes) ^ i64::MIN
-}
-
 /// Joins parts into one key.
 fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
     let mut bytes = [0; N];
@@ -71,7 +64,7 @@ fn joined<const N: usize>(parts: &[&[u8]]) -> [u8; N] {
 
 /// Returns the stretch of a due time, and its place in the stretch.
 const fn split(due: Millis) -> ([u8; STRETCH_BYTES], u8) {
-    let [a, b, c, d, e, f, g, rest] = sortable(due.0);
+    let [a, b, c, d, e, f, g, rest] = sort_key::ascending(due.0);
     ([a, b, c, d, e, f, g], rest)
 }
 
@@ -92,7 +85,7 @@ pub fn place(key: &Key) -> Place {
 /// Returns the key of one version of a row.
 #[must_use]
 pub fn version(key: &Key, written: i64) -> Slice {
-    let bytes: [u8; VERSION_BYTES] = joined(&[&place(key), &sortable(!written)]);
+    let bytes: [u8; VERSION_BYTES] = joined(&[&place(key), &sort_key::ascending(!written)]);
     Slice::from(bytes)
 }
 
@@ -176,12 +169,12 @@ pub fn parse_version(bytes: &[u8]) -> Option<(Key, i64)> {
     let (code, rest) = rest.split_first_chunk::<4>()?;
     let written = rest.first_chunk::<8>().filter(|_| rest.len() == 8)?;
     let key = Key {
-        due: Millis(unsortable(due)),
+        due: Millis(sort_key::of_ascending(due)),
         id: TaskId::bound(uuid::Uuid::from_bytes(*id)),
         generation: u32::from_be_bytes(*generation),
         code: KeyCode(i32::from_be_bytes(*code) ^ i32::MIN),
     };
-    Some((key, !unsortable(*written)))
+    Some((key, !sort_key::of_ascending(*written)))
 }
 
 /// Returns the key of the row that holds the shape.
@@ -232,13 +225,14 @@ pub fn body(id: TaskId) -> Slice {
 /// Returns a key before the rows that were set aside at `at` or later.
 #[must_use]
 pub(super) fn parked_from(at: Millis) -> Vec<u8> {
-    [[family::PARKED].as_slice(), &sortable(at.0)].concat()
+    [[family::PARKED].as_slice(), &sort_key::ascending(at.0)].concat()
 }
 
 /// Returns the key of a row that was set aside.
 #[must_use]
 pub fn parked(at: Millis, key: &Key) -> Slice {
-    let bytes: [u8; 9 + VERSION_BYTES] = joined(&[&parked_from(at), &place(key), &sortable(!0)]);
+    let bytes: [u8; 9 + VERSION_BYTES] =
+        joined(&[&parked_from(at), &place(key), &sort_key::ascending(!0)]);
     Slice::from(bytes)
 }
 
@@ -247,7 +241,7 @@ pub fn parked(at: Millis, key: &Key) -> Slice {
 pub fn parse_parked(bytes: &[u8]) -> Option<(Millis, Key)> {
     let (at, rest) = bytes.get(1..)?.split_first_chunk::<8>()?;
     let (key, _) = parse_version(rest)?;
-    Some((Millis(unsortable(*at)), key))
+    Some((Millis(sort_key::of_ascending(*at)), key))
 }
 
 #[cfg(test)]
@@ -296,10 +290,10 @@ mod tests {
     fn numbers_sort_at_their_ends_too() {
         let numbers = [i64::MIN, -1, 0, 1, i64::MAX];
         for pair in numbers.windows(2) {
-            assert!(sortable(pair[0]) < sortable(pair[1]));
+            assert!(sort_key::ascending(pair[0]) < sort_key::ascending(pair[1]));
         }
         for number in numbers {
-            assert_eq!(unsortable(sortable(number)), number);
+            assert_eq!(sort_key::of_ascending(sort_key::ascending(number)), number);
         }
     }
 }

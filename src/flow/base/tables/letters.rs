@@ -4,7 +4,7 @@
 //! day and shard, and a directory that names the partitions which have letters. So a list reads only partitions that have
 //! some, and no partition grows without bound ([decision 63]).
 //!
-//! Sort keys are in the order of a list, newest first: the time with all bits turned, then the id.
+//! Sort keys are in the order of a list, newest first: the time, descending, then the id.
 //!
 //! [decision 63]: ../../../docs/decisions/0063-dead-letters-lie-by-day-and-shard.md
 
@@ -16,6 +16,7 @@ use uuid::Uuid;
 use crate::{
     limits::DEAD_LETTER_SHARDS,
     model::{dead_letter::Letter, ids::TaskId, time::Millis},
+    schema::sort_key,
     store::index::{IndexKind, Partition, Place, Refused},
 };
 
@@ -120,7 +121,7 @@ impl Part {
         let kept_ms = i64::try_from(letter.kept.as_millis()).unwrap_or(i64::MAX);
         let days = kept_ms.saturating_add(DAY_MS - 1) / DAY_MS;
         let mut sort = BytesMut::new();
-        sort.put_u64(turned(self.day));
+        sort.put_slice(&sort_key::descending(self.day));
         sort.put_u8(self.shard);
         // Letters of different lives have rows of their own, so that no row ends before its letters.
         sort.put_i64(days);
@@ -134,7 +135,7 @@ impl Part {
     pub fn read(sort: &[u8]) -> Option<Self> {
         let (day, rest) = sort.split_first_chunk::<8>()?;
         Some(Self {
-            day: back(u64::from_be_bytes(*day)),
+            day: sort_key::of_descending(*day),
             shard: *rest.first()?,
         })
     }
@@ -145,7 +146,7 @@ impl Spot {
     #[must_use]
     pub fn sort(self) -> Bytes {
         let mut sort = BytesMut::with_capacity(24);
-        sort.put_u64(turned(self.time.0));
+        sort.put_slice(&sort_key::descending(self.time.0));
         sort.put_u128(self.id.as_u128());
         sort.freeze()
     }
@@ -156,7 +157,7 @@ impl Spot {
         let (time, id) = sort.split_first_chunk::<8>()?;
         let id: [u8; 16] = id.try_into().ok()?;
         Some(Self {
-            time: Millis(back(u64::from_be_bytes(*time))),
+            time: Millis(sort_key::of_descending(*time)),
             id: Uuid::from_bytes(id),
         })
     }
@@ -183,15 +184,6 @@ pub fn directory(scope: &Scope) -> Result<Partition, Refused> {
     name.put_u8(DIRECTORY);
     scope.put(&mut name);
     Partition::new(IndexKind::Dead, name.freeze())
-}
-
-/// A number whose bytes sort from the highest to the lowest.
-const fn turned(number: i64) -> u64 {
-    !(number.cast_unsigned() ^ (1 << 63))
-}
-
-const fn back(turned: u64) -> i64 {
-    (!turned ^ (1 << 63)).cast_signed()
 }
 
 #[cfg(test)]
