@@ -145,6 +145,9 @@ pub const HELD_KEPT: Duration = super::MESSAGE_TRUSTED_MAX;
 /// Gates are remembered for as long as rows that they held may live.
 const _: () = assert!(HELD_KEPT.as_secs() <= gate::OPENED_KEPT.as_secs());
 
+/// How long the row with the level of a node lives. It is written anew long before its end.
+pub const LEVEL_KEPT: Duration = Duration::from_secs(24 * 3600);
+
 /// Held tasks of a gate that are released together: a batch of the queue.
 pub const RELEASE_ROWS_MAX: usize = 256;
 

@@ -41,6 +41,7 @@ pub mod embedded;
 #[cfg(any(test, debug_assertions, feature = "testing"))]
 pub mod faulty;
 pub mod index;
+pub mod kinds;
 #[cfg(any(test, debug_assertions, feature = "testing"))]
 pub mod memory;
 mod range;

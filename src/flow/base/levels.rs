@@ -21,9 +21,6 @@ use crate::{
     },
 };
 
-/// How long the row of a level lives. It is written anew long before its end.
-const KEPT: Duration = Duration::from_secs(24 * 3600);
-
 /// How often a node writes its row.
 const EVERY: Duration = Duration::from_secs(3600);
 
@@ -120,7 +117,7 @@ fn own_row(ctx: &Context) -> Result<IndexPut, Refused> {
     let sort = Bytes::copy_from_slice(ctx.me.0.as_bytes());
     let value = Bytes::copy_from_slice(&Level::OWN.number().to_be_bytes());
     let put = IndexPut::new(Place::new(partition()?, sort)?, value, ctx.time.stamp())?;
-    Ok(put.until(ctx.now().after(KEPT)))
+    Ok(put.until(ctx.now().after(limits::LEVEL_KEPT)))
 }
 
 /// Reads the levels of all nodes that have said theirs within a day.
