@@ -8,24 +8,15 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use bytes::{Buf as _, Bytes};
-use uuid::Uuid;
-
-use super::{api::Fault, context::Context};
+use super::{api::Fault, context::Context, tables::levels};
 use crate::{
     limits,
     model::{ids::NodeId, level::Level},
-    store::{
-        self, NodeRow,
-        index::{IndexKind, IndexPut, IndexRange, IndexRow, Partition, Place, Refused},
-    },
+    store::{self, NodeRow, index::IndexRange},
 };
 
 /// How often a node writes its row.
 const EVERY: Duration = Duration::from_secs(3600);
-
-/// The name of the partition.
-const NODES: &[u8] = b"nodes";
 
 /// Writes the level of this node, when that is due.
 ///
@@ -37,8 +28,11 @@ pub(in crate::flow) async fn announce(ctx: &Context) -> Result<(), store::Error>
     if ctx.underway.is_some() || written.is_some_and(|at| now.since(at) < EVERY) {
         return Ok(());
     }
-    let put = own_row(ctx).map_err(|refused| store::Error::Unsuitable {
-        reason: refused.to_string(),
+    let stamp = ctx.time.stamp();
+    let put = levels::row((ctx.me, Level::OWN), stamp, ctx.now()).map_err(|refused| {
+        store::Error::Unsuitable {
+            reason: refused.to_string(),
+        }
     })?;
     let done: Result<Vec<()>, _> = ctx.store.put_index(&[put]).await.into_iter().collect();
     done?;
@@ -109,22 +103,11 @@ pub(in crate::flow) async fn least(ctx: &Context) -> Result<Level, Fault> {
         .map_or(Level::OWN, |least| least.min(Level::OWN)))
 }
 
-fn partition() -> Result<Partition, Refused> {
-    Partition::new(IndexKind::Level, NODES)
-}
-
-fn own_row(ctx: &Context) -> Result<IndexPut, Refused> {
-    let sort = Bytes::copy_from_slice(ctx.me.0.as_bytes());
-    let value = Bytes::copy_from_slice(&Level::OWN.number().to_be_bytes());
-    let put = IndexPut::new(Place::new(partition()?, sort)?, value, ctx.time.stamp())?;
-    Ok(put.until(ctx.now().after(limits::LEVEL_KEPT)))
-}
-
 /// Reads the levels of all nodes that have said theirs within a day.
 async fn read(ctx: &Context) -> Result<BTreeMap<NodeId, Level>, store::Error> {
     let (mut levels, mut after) = (BTreeMap::new(), None);
     loop {
-        let partition = partition().map_err(|refused| store::Error::Unsuitable {
+        let partition = levels::partition().map_err(|refused| store::Error::Unsuitable {
             reason: refused.to_string(),
         })?;
         let range = IndexRange {
@@ -133,16 +116,10 @@ async fn read(ctx: &Context) -> Result<BTreeMap<NodeId, Level>, store::Error> {
             rows_max: limits::INDEX_PAGE_ROWS_MAX,
         };
         let page = ctx.store.index_range(&range).await?;
-        levels.extend(page.rows.iter().filter_map(level_of));
+        levels.extend(page.rows.iter().filter_map(levels::read));
         after = page.next;
         if after.is_none() {
             return Ok(levels);
         }
     }
-}
-
-fn level_of(row: &IndexRow) -> Option<(NodeId, Level)> {
-    let node = Uuid::from_slice(&row.sort).ok()?;
-    let number = row.value.clone().try_get_u32().ok()?;
-    Some((NodeId(node), Level::from_number(number)))
 }

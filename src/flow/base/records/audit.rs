@@ -5,19 +5,17 @@
 
 use std::{fmt, sync::Arc};
 
-use bytes::Bytes;
-
 use crate::{
-    flow::base::api::Fault,
-    limits::{INDEX_PAGE_ROWS_MAX, RACED_RETRY_AFTER},
+    flow::base::{api::Fault, documents, tables::audit},
+    limits::INDEX_PAGE_ROWS_MAX,
     model::{
         audit::{Entry, KEPT, Spot, day},
         time::Millis,
     },
-    schema::{decode_audit, encode_audit},
+    schema::decode_audit,
     store::{
         Store,
-        index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place},
+        index::{IndexRange, IndexRemoval},
     },
     time_source::TimeSource,
 };
@@ -59,9 +57,8 @@ impl Audit {
     /// # Errors
     /// The row is as it was. A call without a row must not be made.
     pub async fn write(&self, spot: Spot, entry: &Entry) -> Result<(), Fault> {
-        let row = IndexPut::new(place(spot)?, encode_audit(entry), self.time.stamp());
+        let row = audit::row(spot, entry, self.time.stamp());
         let row = row.map_err(|refused| unsuitable(&refused))?;
-        let row = row.until(spot.time.after(KEPT));
         let written = self.store.put_index(&[row]).await;
         written
             .into_iter()
@@ -75,7 +72,7 @@ impl Audit {
     /// The row may be there still.
     pub async fn remove(&self, spot: Spot) -> Result<(), Fault> {
         let removal = IndexRemoval {
-            place: place(spot)?,
+            place: audit::place(spot).map_err(|refused| unsuitable(&refused))?,
             written: self.time.stamp(),
         };
         let removed = self.store.remove_index(&[removal]).await;
@@ -100,17 +97,15 @@ impl Audit {
         // Older ones are gone, later ones are not there yet.
         let from = from.max(now.before(KEPT));
         let to = to.min(now.after(std::time::Duration::from_secs(1)));
-        let first = Spot {
-            time: Millis(from.0 - 1),
-            random: u64::MAX,
-        };
+        let first = audit::before(from);
         let mut behind = after.filter(|after| *after > first).unwrap_or(first);
         let mut found = Vec::new();
         let mut today = day(behind.time);
         while today <= day(to) {
+            let partition = audit::partition(today).map_err(|refused| unsuitable(&refused))?;
             let range = IndexRange {
-                partition: partition(today)?,
-                after: (day(behind.time) == today).then(|| Bytes::from(behind.sort().to_vec())),
+                partition,
+                after: (day(behind.time) == today).then(|| audit::behind(behind)),
                 rows_max: max.clamp(1, INDEX_PAGE_ROWS_MAX),
             };
             let page = self.store.index_range(&range).await?;
@@ -139,20 +134,7 @@ impl Audit {
     }
 }
 
-fn place(spot: Spot) -> Result<Place, Fault> {
-    let place = Place::new(partition(day(spot.time))?, spot.sort().to_vec());
-    place.map_err(|refused| unsuitable(&refused))
-}
-
-fn partition(day: i64) -> Result<Partition, Fault> {
-    let name = Bytes::copy_from_slice(&day.to_be_bytes());
-    Partition::new(IndexKind::Audit, name).map_err(|refused| unsuitable(&refused))
-}
-
 /// The texts of an entry are cut, so this does not happen.
 fn unsuitable(refused: &crate::store::index::Refused) -> Fault {
-    Fault::Unavailable {
-        reason: refused.to_string(),
-        retry_after: RACED_RETRY_AFTER,
-    }
+    documents::unavailable(refused)
 }

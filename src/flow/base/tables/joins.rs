@@ -289,3 +289,29 @@ fn waiting(dependency: TaskId, waiter: TaskId) -> Result<Place, Fault> {
 fn partition(kind: IndexKind, id: TaskId) -> Result<Partition, Fault> {
     Partition::new(kind, join_partition(id)).map_err(Fault::from)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_rows_are_unchanged_and_read_back() {
+        let waiter: TaskId = "01b8dac5-b4fa-8201-8123-456789abcdef".parse().unwrap();
+        let dependency: TaskId = "01b8dac5-b4fa-8201-8123-456789abcdee".parse().unwrap();
+        let rows = both(waiter, &[(dependency, true)], 7).unwrap();
+        let bytes = |id: TaskId| Bytes::copy_from_slice(id.uuid().as_bytes());
+        for (row, (kind, of, sort)) in rows.iter().zip([
+            (IndexKind::Join, waiter, dependency),
+            (IndexKind::Waiter, dependency, waiter),
+        ]) {
+            let partition = row.place().partition();
+            assert_eq!((partition.kind(), partition.name()), (kind, &bytes(of)));
+            assert_eq!((row.place().sort(), row.written), (&bytes(sort), 7));
+            assert_eq!(named(row.place().sort(), of), Some(sort));
+        }
+        let known = DependencyRow::Open { known: true };
+        assert_eq!(&rows[0].value()[..], b"\x08\x01");
+        assert_eq!(decode_dependency(rows[0].value().clone()), Ok(known));
+        assert_eq!((rows.len(), rows[1].value().len()), (2, 0));
+    }
+}

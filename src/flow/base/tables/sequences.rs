@@ -213,10 +213,55 @@ fn name(sequence: &Sequence) -> Result<Name, Fault> {
     Name::new(Kind::Turn, &format!("{callback}/{key}")).map_err(Fault::from)
 }
 
+/// Returns how the turn of a sequence is called in answers.
+pub(in crate::flow) fn turn_of(sequence: &Sequence) -> String {
+    format!("the turn of ordering key `{}`", sequence.key)
+}
+
 fn partition(sequence: &Sequence) -> Result<Partition, Fault> {
     Partition::new(IndexKind::Member, members_partition(sequence)).map_err(Fault::from)
 }
 
 fn place(sequence: &Sequence, rank: &Rank) -> Result<Place, Fault> {
     Place::new(partition(sequence)?, encode_rank(rank)).map_err(Fault::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_bytes_of_rows_and_the_name_of_the_turn_are_unchanged() {
+        let id: TaskId = "01b8dac5-b4fa-8201-8123-456789abcdef".parse().unwrap();
+        let uuid = id.uuid();
+        let sequence = Sequence {
+            callback: "mail".to_owned(),
+            key: "a/b".to_owned(),
+        };
+        let rank = Rank {
+            start: Millis(5),
+            id,
+            generation: 2,
+            stamp: -1,
+        };
+        let place = place(&sequence, &rank).unwrap();
+        assert_eq!(place.partition().kind(), IndexKind::Member);
+        assert_eq!(&place.partition().name()[..], b"mail\0a/b");
+        let sort = [
+            &b"\x80\0\0\0\0\0\0\x05"[..],
+            uuid.as_bytes(),
+            b"\0\0\0\x02\x7f\xff\xff\xff\xff\xff\xff\xff",
+        ];
+        assert_eq!(place.sort(), &sort.concat());
+        let member = Member {
+            rank,
+            sure: true,
+            until: Millis(9),
+        };
+        let value = encode_member(&member);
+        assert_eq!(&value[..], b"\x08\x01\x10\x09");
+        assert_eq!(decode_member(place.sort(), value), Ok(member));
+        let turn = name(&sequence).unwrap();
+        assert_eq!((turn.kind(), turn.key()), (Kind::Turn, "mail/a/b"));
+    }
 }

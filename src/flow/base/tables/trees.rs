@@ -390,3 +390,37 @@ fn corrupt(operation: &'static str, cause: &dyn std::fmt::Display) -> Fault {
     let reason = cause.to_string();
     store::Error::Corrupt { operation, reason }.into()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{family::TreeOutcome, row::State};
+
+    #[test]
+    fn the_bytes_of_places_and_the_name_of_the_record_are_unchanged() {
+        let parent: TaskId = "01b8dac5-b4fa-8201-8123-456789abcdef".parse().unwrap();
+        let child: TaskId = "01b8dac5-b4fa-8201-8123-456789abcdee".parse().unwrap();
+        let outcome = Outcome {
+            state: State::Succeeded,
+            tree: TreeOutcome::Completed,
+            at: Millis(9),
+        };
+        let value = encode_outcome(&outcome, 3);
+        let row = (child, ChildRow::Ended { outcome, round: 3 });
+        let waiting = waiting_place(parent, child).unwrap();
+        let ended = place(parent, child).unwrap();
+        for (place, bucket) in [(ended, BUCKET), (waiting, 16)] {
+            assert_eq!(place.partition().kind(), IndexKind::Child);
+            let name = [&parent.uuid().as_bytes()[..], &[bucket]].concat();
+            assert_eq!(place.partition().name(), &name);
+            assert_eq!(place.sort(), &child.uuid().as_bytes()[..]);
+            assert_eq!(decode_child(place.sort(), value.clone()), Ok(row.clone()));
+        }
+        let name = name(parent).unwrap();
+        let key = "01b8dac5-b4fa-8201-8123-456789abcdef";
+        assert_eq!((name.kind(), name.key()), (Kind::Family, key));
+    }
+
+    /// Of this child, for ever.
+    const BUCKET: u8 = 14;
+}

@@ -6,24 +6,22 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
-
 use crate::{
     flaw::{self, Flaw},
     flow::base::{
         api::Fault,
         context::Context,
         records::callbacks::{Callbacks, Passage, Snapshot},
+        tables::held,
     },
-    limits::{HELD_COUNTED_MAX, HELD_KEPT, INDEX_PAGE_ROWS_MAX},
+    limits::{HELD_COUNTED_MAX, INDEX_PAGE_ROWS_MAX},
     model::{
         dispatch::Dispatch,
         gate::{GateState, Held},
         task::Spec,
         time::Millis,
     },
-    schema::{encode_held, held_partition},
-    store::index::{IndexKind, IndexPut, IndexRange, IndexRemoval, Partition, Place, Refused},
+    store::index::{IndexPut, IndexRange, Refused},
 };
 
 /// A task that is to be held, and the gate that holds it.
@@ -113,7 +111,7 @@ impl Gatekeeper {
         let mut count = 0;
         for gate in closed {
             for wheel in self.ctx.shape().all_wheels() {
-                let partition = partition(callback, &gate.collection, wheel)?;
+                let partition = held::partition(callback, &gate.collection, wheel)?;
                 let mut after = Some(None);
                 while let Some(behind) = after {
                     let range = IndexRange {
@@ -140,34 +138,13 @@ impl Gatekeeper {
             expected_attempt,
             start,
         } = task.dispatch;
-        let held = Held {
+        let task_held = Held {
             id,
             start,
             generation,
             attempt: expected_attempt,
         };
-        let (sort, value) = encode_held(&held, &task.spec);
-        let callback = task.spec.callback().unwrap_or_default();
-        let place = place(callback, &task.gate, &held, sort)?;
-        let put = IndexPut::new(place, value, self.ctx.time.stamp())?;
-        Ok(put.until(self.ctx.now().after(HELD_KEPT)))
+        let (written, now) = (self.ctx.time.stamp(), self.ctx.now());
+        held::row(&task.gate, (&task_held, &task.spec), written, now)
     }
-}
-
-/// Returns the partition of a gate's held tasks of a wheel.
-pub(in crate::flow) fn partition(
-    callback: &str,
-    gate: &str,
-    wheel: crate::model::wheel::WheelNumber,
-) -> Result<Partition, Refused> {
-    Partition::new(IndexKind::Held, held_partition(callback, gate, wheel))
-}
-
-fn place(callback: &str, gate: &str, held: &Held, sort: Bytes) -> Result<Place, Refused> {
-    Place::new(partition(callback, gate, held.id.wheel())?, sort)
-}
-
-/// Returns the removal of a row that was read: a newer row in its place stays.
-pub(in crate::flow) fn removal(place: Place, written: i64) -> IndexRemoval {
-    IndexRemoval { place, written }
 }

@@ -11,29 +11,26 @@
 //!
 //! Tasks that succeed have rows only where their callback asks for that: they are the many.
 
-use bytes::{BufMut as _, Bytes, BytesMut};
-use xxhash_rust::xxh3::xxh3_128;
-
 use crate::{
     flaw::{self, Flaw},
     flow::base::{
         api::Fault,
         context::Context,
-        tables::rows_by_id::{self, sort},
+        tables::{
+            ended::{self, Part, Trait, day_of, partition},
+            rows_by_id,
+        },
     },
     model::{
         dead_letter, error_class,
         ids::TaskId,
         row::{State, TaskRow},
-        time::Millis,
     },
     store::{
         self,
-        index::{IndexKind, IndexPut, IndexRemoval, IndexRow, Partition, Place, Refused},
+        index::{IndexPut, IndexRemoval, IndexRow, Place, Refused},
     },
 };
-
-const DAY_MS: i64 = 24 * 3600 * 1000;
 
 /// The states that are filed, in the order in which a day is read.
 pub(in crate::flow) const FILED: [State; 5] = [
@@ -43,32 +40,6 @@ pub(in crate::flow) const FILED: [State; 5] = [
     State::Cancelled,
     State::Succeeded,
 ];
-
-/// The number that stands for a class of errors where that of a state is otherwise.
-const BY_ERROR: i8 = -1;
-
-/// Which of the tasks that ended on one day lie together.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::flow) enum Trait<'a> {
-    /// Those that ended in this state.
-    State(State),
-    /// Those whose last error is of this class ([`error_class::error_class`]).
-    Error(&'a str),
-}
-
-/// The tasks of a callback that ended with one trait on one day.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::flow) struct Part<'a> {
-    pub(in crate::flow) callback: &'a str,
-    pub(in crate::flow) of: Trait<'a>,
-    /// Days since 1970.
-    pub(in crate::flow) day: i64,
-}
-
-/// Returns the day of an instant, as a number since 1970.
-pub(in crate::flow) const fn day_of(at: Millis) -> i64 {
-    at.0.div_euclid(DAY_MS)
-}
 
 /// Writes the rows of a task that has ended, where there are to be some, and removes those of a task that was deleted. Others
 /// cost nothing.
@@ -91,7 +62,7 @@ pub(in crate::flow) async fn file(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     }
     // The end of a task that may have children is that of its tree.
     let end = row.ended_at().unwrap_or(end).after(dead_letter::kept(row));
-    let put = |place| Ok(IndexPut::new(place, Bytes::new(), written)?.until(end));
+    let put = |place| ended::row(place, written, end);
     let puts: Vec<IndexPut> = places
         .into_iter()
         .map(put)
@@ -123,10 +94,7 @@ async fn places(
     }
     let error = row.detail.error.as_deref().map(error_class::error_class);
     traits.extend(error.as_deref().map(Trait::Error));
-    let place = |of| {
-        let part = Part { callback, of, day };
-        Place::new(partition(part)?, sort(row.id))
-    };
+    let place = |of| ended::place(Part { callback, of, day }, row.id);
     Ok(traits.into_iter().map(place).collect::<Result<_, _>>()?)
 }
 
@@ -162,81 +130,12 @@ pub(in crate::flow) async fn forget(ctx: &Context, part: Part<'_>, row: &IndexRo
     rows_by_id::forget(ctx, partition(part), row).await;
 }
 
-fn partition(part: Part<'_>) -> Result<Partition, Refused> {
-    let mut name = BytesMut::new();
-    name.put_i64(part.day);
-    match part.of {
-        Trait::State(state) => {
-            name.put_i8(state.number());
-            name.put_slice(part.callback.as_bytes());
-        }
-        Trait::Error(class) => {
-            name.put_i8(BY_ERROR);
-            name.put_slice(part.callback.as_bytes());
-            // The hash of the class, which a reader compares with the task: of fixed length, so no two parts have one name.
-            name.put_u128(xxh3_128(class.as_bytes()));
-        }
-    }
-    Partition::new(IndexKind::Ended, name.freeze())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn parts_of_other_callbacks_states_errors_and_days_lie_apart() {
-        let part = Part {
-            callback: "mail",
-            of: Trait::State(State::Dead),
-            day: day_of(Millis(1_800_000_000_000)),
-        };
-        let place = |part| partition(part).unwrap();
-        for other in [
-            Part {
-                callback: "mai",
-                ..part
-            },
-            Part {
-                of: Trait::State(State::Failed),
-                ..part
-            },
-            Part {
-                of: Trait::Error(""),
-                ..part
-            },
-            Part {
-                day: part.day + 1,
-                ..part
-            },
-        ] {
-            assert_ne!(place(part), place(other));
-        }
-        let of_error = |callback, class| {
-            place(Part {
-                callback,
-                of: Trait::Error(class),
-                ..part
-            })
-        };
-        assert_ne!(of_error("mail", "no route"), of_error("mail", "no"));
-        assert_ne!(of_error("mail", "no route"), of_error("mai", "lno route"));
-        assert!(
-            State::ALL
-                .into_iter()
-                .all(|state| state.number() != BY_ERROR)
-        );
-        let longest = "é".repeat(error_class::ERROR_CLASS_CHARS_MAX);
-        let name = "m".repeat(crate::limits::NAME_CHARS_MAX);
-        assert!(
-            partition(Part {
-                callback: &name,
-                of: Trait::Error(&longest),
-                ..part
-            })
-            .is_ok()
-        );
-        assert_eq!((day_of(Millis(-1)), day_of(Millis(0))), (-1, 0));
+    fn every_end_is_filed() {
         let terminal = State::ALL.into_iter().filter(|state| state.is_terminal());
         assert!(terminal.clone().all(|state| FILED.contains(&state)));
         assert_eq!(terminal.count(), FILED.len());

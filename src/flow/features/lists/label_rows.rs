@@ -4,18 +4,16 @@
 //! and then as long as the task can be read. A crash before the entry leaves a row without a task: the reader that meets it a
 //! day behind its start removes it. The end steps and the redrive of a task write its rows again, each with a newer time.
 //!
-//! The place of a row is the hash of callback, name and value, so whoever reads it looks at the labels of the task as well.
-
-use std::collections::BTreeMap;
-
-use bytes::{BufMut as _, Bytes, BytesMut};
-use xxhash_rust::xxh3::xxh3_128;
+//! Where a row lies: [`labels`].
 
 use crate::{
     flow::base::{
         api::Fault,
         context::Context,
-        tables::rows_by_id::{self, sort},
+        tables::{
+            labels::{self, Label, partition, places},
+            rows_by_id,
+        },
     },
     model::{
         ids::TaskId,
@@ -24,7 +22,7 @@ use crate::{
     },
     store::{
         self,
-        index::{IndexKind, IndexPut, IndexRemoval, IndexRow, Partition, Place, Refused},
+        index::{IndexPut, IndexRemoval, IndexRow, Place, Refused},
     },
 };
 
@@ -39,7 +37,7 @@ pub(in crate::flow) async fn put<'a>(
     let mut faults = Vec::new();
     for (index, (id, spec)) in tasks.enumerate() {
         for place in places(id, spec) {
-            match place.and_then(|place| IndexPut::new(place, Bytes::new(), CONTENT_WRITTEN)) {
+            match place.and_then(|place| labels::row(place, CONTENT_WRITTEN, None)) {
                 Ok(row) => {
                     rows.push(row);
                     owners.push(index);
@@ -74,13 +72,7 @@ pub(in crate::flow) async fn keep(
         return Ok(());
     }
     let written = ctx.time.stamp();
-    let row = |place: Result<Place, Refused>| {
-        let row = IndexPut::new(place?, Bytes::new(), written)?;
-        Ok(match end {
-            Some(end) => row.until(end),
-            None => row,
-        })
-    };
+    let row = |place: Result<Place, Refused>| labels::row(place?, written, end);
     let rows: Result<Vec<IndexPut>, Refused> = places(id, spec).map(row).collect();
     let written = ctx.store.put_index(&rows?).await;
     let all: Result<(), store::Error> = written.into_iter().collect();
@@ -104,31 +96,6 @@ pub(in crate::flow) async fn remove(ctx: &Context, id: TaskId, spec: &Spec) -> R
     Ok(all?)
 }
 
-/// A label that the callback of the wanted tasks has named.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::flow) struct Label<'a> {
-    pub(in crate::flow) callback: &'a str,
-    pub(in crate::flow) name: &'a str,
-    pub(in crate::flow) value: &'a str,
-}
-
-impl<'a> Label<'a> {
-    /// Returns the first of the wanted labels that is among those of the callback.
-    pub(in crate::flow) fn among(
-        callback: &'a str,
-        wanted: &'a BTreeMap<String, String>,
-        is_indexed: impl Fn(&str) -> bool,
-    ) -> Option<Self> {
-        let mut wanted = wanted.iter();
-        let (name, value) = wanted.find(|(name, _)| is_indexed(name))?;
-        Some(Self {
-            callback,
-            name,
-            value,
-        })
-    }
-}
-
 /// Reads the ids of tasks with a label behind `after`, in the order of their first starts. Also returns behind which id there
 /// may be more.
 ///
@@ -146,61 +113,4 @@ pub(in crate::flow) async fn read(
 /// Removes a row that was read and whose task is not there. A failure is left to the next reader.
 pub(in crate::flow) async fn forget(ctx: &Context, label: Label<'_>, row: &IndexRow) {
     rows_by_id::forget(ctx, partition(label), row).await;
-}
-
-fn places<'a>(
-    id: TaskId,
-    spec: &'a Spec,
-) -> impl Iterator<Item = Result<Place, Refused>> + use<'a> {
-    let callback = spec.callback().unwrap_or_default();
-    spec.indexed.iter().map(move |(name, value)| {
-        let label = Label {
-            callback,
-            name,
-            value,
-        };
-        Place::new(partition(label)?, sort(id))
-    })
-}
-
-fn partition(label: Label<'_>) -> Result<Partition, Refused> {
-    let Label {
-        callback,
-        name,
-        value,
-    } = label;
-    let mut text = BytesMut::new();
-    for part in [callback, name, value] {
-        text.put_slice(part.as_bytes());
-        // No text has this byte.
-        text.put_u8(0xff);
-    }
-    let hash = xxh3_128(&text).to_be_bytes();
-    Partition::new(IndexKind::Label, Bytes::copy_from_slice(&hash))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn labels_that_read_alike_together_lie_apart() {
-        let place = |callback, name, value| {
-            partition(Label {
-                callback,
-                name,
-                value,
-            })
-            .unwrap()
-        };
-        let one = place("mail", "tenant", "acme");
-        assert_eq!(one, place("mail", "tenant", "acme"));
-        for other in [
-            place("mailt", "enant", "acme"),
-            place("mail", "tenanta", "cme"),
-            place("mail", "tenant", "acm"),
-        ] {
-            assert_ne!(one, other);
-        }
-    }
 }

@@ -11,8 +11,9 @@ use crate::{
             api::{Fault, TaskView, VisibleState},
             context::Context,
             read::find::{Finder, OneOfList},
+            tables::ended::{Part, Trait, day_of},
         },
-        features::lists::ended_rows::{self, FILED, Part, Trait},
+        features::lists::ended_rows::{self, FILED},
     },
     limits,
     model::{error_class::is_of_class, ids::TaskId, row::State, time::Millis},
@@ -98,7 +99,7 @@ impl Filed {
     pub(super) const fn first(now: Millis) -> Self {
         Self {
             // A node whose clock is ahead may have ended tasks tomorrow.
-            day: ended_rows::day_of(now) + 1,
+            day: day_of(now) + 1,
             state: 0,
             behind: FIRST,
         }
@@ -135,7 +136,7 @@ pub(super) fn places(
     now: Millis,
     places_max: usize,
 ) -> (Vec<Filed>, Option<Filed>) {
-    let last = ended_rows::day_of(now) - limits::LIST_ENDED_DAYS_MAX;
+    let last = day_of(now) - limits::LIST_ENDED_DAYS_MAX;
     // A token is what a client makes of it.
     let first = Filed::first(now);
     let mut at = if from.day > first.day { first } else { from };
@@ -193,7 +194,7 @@ pub(super) async fn task(
         OneOfList::Unreadable => return Ok(OneOfList::Unreadable),
     };
     let is_here = |task: &TaskView| {
-        let ended = task.end_time.map(ended_rows::day_of);
+        let ended = task.end_time.map(day_of);
         let has_trait = match part.of {
             Trait::State(state) => Some(task.state) == visible(state),
             Trait::Error(class) => {

@@ -47,11 +47,9 @@ use crate::{
                 places::Places,
             },
             records::callbacks::Callbacks,
+            tables::labels::Label,
         },
-        features::lists::{
-            ended_rows,
-            label_rows::{self, Label},
-        },
+        features::lists::{ended_rows, label_rows},
     },
     limits,
     model::{entry::Key, ids::TaskId, task::Body, time::Millis},

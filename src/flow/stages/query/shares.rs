@@ -11,7 +11,6 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -19,7 +18,7 @@ use super::{
     remembered::Remembered,
 };
 use crate::{
-    flow::base::{api::Fault, context::Context},
+    flow::base::{api::Fault, context::Context, tables::shares},
     limits::{
         CALLBACK_WORKERS_MAX, SHARES_KEPT, SHARES_READ_MAX, SHARES_TOLD_AGAIN, SHARES_TOLD_EVERY,
         SHARES_TOLD_MAX,
@@ -28,10 +27,10 @@ use crate::{
         callback_share::{CallbackShare, SeenWorker},
         time::Millis,
     },
-    schema::{decode_callback_share, encode_callback_share},
+    schema::decode_callback_share,
     store::{
         self,
-        index::{IndexKind, IndexPut, IndexRange, Partition, Place, Refused},
+        index::{IndexPut, IndexRange, Refused},
     },
 };
 
@@ -101,7 +100,7 @@ impl Shares {
             return Ok((sum, exact));
         }
         let range = IndexRange {
-            partition: partition(callback)?,
+            partition: shares::partition(callback)?,
             after: None,
             rows_max: SHARES_READ_MAX,
         };
@@ -144,11 +143,8 @@ impl Shares {
         let rows: Result<Vec<IndexPut>, Refused> = due
             .iter()
             .map(|(callback, share)| {
-                let sort = Bytes::copy_from_slice(self.ctx.me.0.as_bytes());
-                let value = encode_callback_share(share, now);
-                let place = Place::new(partition(callback)?, sort)?;
-                let row = IndexPut::new(place, value, self.ctx.time.stamp())?;
-                Ok(row.until(now.after(SHARES_KEPT)))
+                let stamp = self.ctx.time.stamp();
+                shares::row(callback, (self.ctx.me, share), stamp, now)
             })
             .collect();
         let written = self.ctx.store.put_index(&rows?).await;
@@ -220,10 +216,6 @@ pub(in crate::flow) fn polled(worker: SeenWorker, now: Millis) -> Polled {
 /// count for as long as that.
 fn is_current(told: Millis, now: Millis) -> bool {
     told >= now.before(SHARES_KEPT) && told <= now.after(SHARES_KEPT)
-}
-
-fn partition(callback: &str) -> Result<Partition, Refused> {
-    Partition::new(IndexKind::Share, callback.as_bytes().to_vec())
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use super::{
     records::Written,
     stage::{Agenda, Stage},
     tasks::RunTasks,
-    wakes::Why,
 };
 use crate::{
     flow::{
@@ -23,6 +22,7 @@ use crate::{
             context::Context,
             documents,
             read::find::Finder,
+            tables::schedules::Why,
             zones::Zones,
         },
         life::{

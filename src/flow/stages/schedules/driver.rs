@@ -14,11 +14,11 @@ use super::{
     records::{Read, Schedules, Written},
     runs::Runs,
     tasks::{RunTasks, Unentered},
-    wakes::{Wakes, Why},
+    wakes::Wakes,
 };
 use crate::{
     flaw::{self, Flaw},
-    flow::base::{api::Fault, context::Context, documents},
+    flow::base::{api::Fault, context::Context, documents, tables::schedules::Why},
     limits::{ENTERED_REMEMBERED, REPAIR_AFTER, SCHEDULE_RACES_MAX, SCHEDULE_WRITES_A_LOOK_MAX},
     model::{
         ids::TaskId,

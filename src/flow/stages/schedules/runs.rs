@@ -9,15 +9,12 @@ use bytes::Bytes;
 
 use super::records::unsuitable;
 use crate::{
-    flow::base::{api::Fault, context::Context},
-    limits::{RUN_LISTED, RUNS_PAGE_MAX},
+    flow::base::{api::Fault, context::Context, tables::schedules},
+    limits::RUNS_PAGE_MAX,
     model::schedule::run::Listed,
-    schema::{decode_run, encode_run},
-    store::index::{IndexKind, IndexPut, IndexRange, Partition, Place},
+    schema::decode_run,
+    store::index::IndexRange,
 };
-
-/// First byte of the names of these partitions.
-const RUNS: u8 = 1;
 
 /// The rows of runs.
 #[derive(Debug, Clone)]
@@ -36,14 +33,11 @@ impl Runs {
             return Ok(());
         }
         let stamp = self.ctx.time.stamp();
-        let rows = runs.iter().map(|listed| {
-            let place = Place::new(partition(name)?, sort(listed))
-                .map_err(|refused| unsuitable(&refused))?;
-            let row = IndexPut::new(place, encode_run(listed), stamp);
-            let row = row.map_err(|refused| unsuitable(&refused))?;
-            Ok(row.until(listed.run.time.max(self.ctx.now()).after(RUN_LISTED)))
-        });
-        let rows = rows.collect::<Result<Vec<_>, Fault>>()?;
+        let rows = runs
+            .iter()
+            .map(|listed| schedules::run(name, listed, stamp, self.ctx.now()))
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|refused| unsuitable(&refused))?;
         for written in self.ctx.store.put_index(&rows).await {
             written?;
         }
@@ -58,7 +52,7 @@ impl Runs {
         max: usize,
     ) -> Result<(Vec<Listed>, Option<Bytes>), Fault> {
         let range = IndexRange {
-            partition: partition(name)?,
+            partition: schedules::runs(name).map_err(|refused| unsuitable(&refused))?,
             after,
             rows_max: max.min(RUNS_PAGE_MAX),
         };
@@ -67,18 +61,4 @@ impl Runs {
         let runs = rows.filter_map(|row| decode_run(row.value).ok());
         Ok((runs.collect(), page.next))
     }
-}
-
-fn partition(name: &str) -> Result<Partition, Fault> {
-    let mut bytes = vec![RUNS];
-    bytes.extend_from_slice(name.as_bytes());
-    Partition::new(IndexKind::Schedule, bytes).map_err(|refused| unsuitable(&refused))
-}
-
-/// The newest time first, and of one time the greatest number.
-fn sort(listed: &Listed) -> Vec<u8> {
-    let mut sort = (i64::MAX - listed.run.time.0.max(0)).to_be_bytes().to_vec();
-    sort.extend_from_slice(&(u64::MAX - listed.run.seq).to_be_bytes());
-    sort.extend_from_slice(listed.run.id.uuid().as_bytes());
-    sort
 }

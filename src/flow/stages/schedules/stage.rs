@@ -14,13 +14,15 @@ use std::{
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
-use super::{
-    driver::{Driver, Look},
-    wakes::{Wake, Why, second_of},
-};
+use super::driver::{Driver, Look};
 use crate::{
     flow::{
-        base::{api::Fault, context::Context, panics},
+        base::{
+            api::Fault,
+            context::Context,
+            panics,
+            tables::schedules::{Wake, Why, second_of},
+        },
         life::late_runs::LateRuns,
         stages::cluster::members::Members,
     },

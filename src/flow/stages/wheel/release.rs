@@ -17,8 +17,9 @@ use crate::{
             read::find::Finder,
             records::callbacks::Snapshot,
             rows::transition::{Moved, Mover},
+            tables::held,
         },
-        features::gate::gatekeeper::{Gatekeeper, Holding, partition, removal},
+        features::gate::gatekeeper::{Gatekeeper, Holding},
         life::{
             finish,
             send::Sender,
@@ -192,7 +193,7 @@ impl Releaser {
         gate: &Gate,
         after: Option<Bytes>,
     ) -> Result<(Page, Option<Bytes>), Fault> {
-        let partition = partition(callback, &gate.collection, self.term.wheel);
+        let partition = held::partition(callback, &gate.collection, self.term.wheel);
         let Ok(partition) = partition else {
             return Ok((Page::Last, None));
         };
@@ -362,7 +363,7 @@ impl Releaser {
             .into_iter()
             .filter_map(|row| {
                 let place = Place::new(partition.clone(), row.sort).ok()?;
-                Some(removal(place, row.written))
+                Some(held::removal(place, row.written))
             })
             .collect();
         if !removals.is_empty() {
