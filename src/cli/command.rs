@@ -11,11 +11,12 @@ use std::{
     os::unix::process::ExitStatusExt,
     path::Path,
     process::{ExitStatus, Stdio},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWriteExt},
@@ -88,7 +89,7 @@ impl Drop for Group {
 static RUNNING: Mutex<BTreeSet<i32>> = Mutex::new(BTreeSet::new());
 
 fn running() -> MutexGuard<'static, BTreeSet<i32>> {
-    RUNNING.lock().unwrap_or_else(PoisonError::into_inner)
+    RUNNING.lock()
 }
 
 /// Kills every command that runs, with all processes that it has started, before this process exits at once.
@@ -233,21 +234,21 @@ struct Kept(Arc<Mutex<Vec<u8>>>);
 impl Kept {
     /// Adds to the end, unless it is already longer than any result.
     fn add_to_start(&self, some: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         let room = (RESULT_BYTES_MAX + 1).saturating_sub(kept.len());
         kept.extend(some.iter().take(room));
     }
 
     /// Adds to the end, and forgets the beginning.
     fn add_to_end(&self, some: &[u8]) {
-        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = self.0.lock();
         kept.extend(some);
         let excess = kept.len().saturating_sub(TAIL_BYTES);
         kept.drain(..excess);
     }
 
     fn take(&self) -> Vec<u8> {
-        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        std::mem::take(&mut self.0.lock())
     }
 }
 

@@ -8,9 +8,9 @@ use std::{
     io::{self, BufRead, Write as _},
     os::unix::process::CommandExt as _,
     process::{ChildStdin, Command, Stdio},
-    sync::{Mutex, MutexGuard, PoisonError},
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -23,7 +23,7 @@ pub(super) const COMMAND: &str = "worker-guard";
 static GUARD: Mutex<Option<ChildStdin>> = Mutex::new(None);
 
 fn guard() -> MutexGuard<'static, Option<ChildStdin>> {
-    GUARD.lock().unwrap_or_else(PoisonError::into_inner)
+    GUARD.lock()
 }
 
 /// Starts the guard of this process, outside of the reach of a terminal's signals.

@@ -4,11 +4,9 @@
 //! minute old. A delay is counted by the time of the service, never by the clock of the client's machine. A service that
 //! does not answer this question makes the ids itself, and the registration is not repeated.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::{
     api::{ids::IdsResponse, task_request::TaskRequest, text::InstantText, time},
@@ -49,7 +47,7 @@ pub(crate) struct Facts {
 impl Ids {
     /// Returns what is known; none when the service is to be asked.
     pub(super) fn known(&self, time: &TimeSource) -> Option<Option<Facts>> {
-        let known = *self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        let known = *self.known.lock();
         let known = known?;
         let since = time.moment().since(known.at);
         let now = |(wheels, at): (u16, Millis)| {
@@ -66,7 +64,7 @@ impl Ids {
             Some((answer.wheels, now))
         };
         let facts = answer.and_then(read);
-        *self.known.lock().unwrap_or_else(PoisonError::into_inner) = Some(Known { facts, at });
+        *self.known.lock() = Some(Known { facts, at });
     }
 }
 

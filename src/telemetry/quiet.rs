@@ -5,12 +5,9 @@
 //! once what it waits for; the lines of the driver are kept as the detail behind it. The exporter of traces reports each batch
 //! that a collector did not take.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
 
+use parking_lot::Mutex;
 use tracing::{Event, Metadata, Subscriber, callsite::Identifier, subscriber::Interest};
 use tracing_subscriber::layer::{Context, Filter};
 
@@ -44,7 +41,7 @@ impl Quiet {
             return true;
         }
         let now = self.time.moment();
-        let mut said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.said.lock();
         let silent = said
             .get(&metadata.callsite())
             .is_none_or(|last| now.since(*last) >= PAUSE);
@@ -94,7 +91,7 @@ mod tests {
 
     impl Write for Lines {
         fn write(&mut self, some: &[u8]) -> std::io::Result<usize> {
-            self.0.lock().unwrap().extend(some);
+            self.0.lock().extend(some);
             Ok(some.len())
         }
 
@@ -120,7 +117,7 @@ mod tests {
             time.sleep(Duration::from_secs(1)).await;
         }
         drop(guard);
-        let text = String::from_utf8(lines.0.lock().unwrap().clone()).unwrap();
+        let text = String::from_utf8(lines.0.lock().clone()).unwrap();
         assert_eq!(text.matches("cannot connect").count(), 3, "{text}");
         assert_eq!(text.matches("another crate").count(), 121);
         assert_eq!(text.matches("one of ours").count(), 121);

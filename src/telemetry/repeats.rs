@@ -1,11 +1,9 @@
 //! The repeats bound the log for operators where one failure comes again and again: one line at once, then one a minute with the
 //! number of the others.
 
-use std::{
-    mem,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{mem, time::Duration};
+
+use parking_lot::Mutex;
 
 use crate::time_source::Moment;
 
@@ -25,7 +23,7 @@ struct Said {
 impl Repeats {
     /// Takes note of a failure. If it is to be logged, returns how many others were not logged since the last.
     pub fn say(&self, now: Moment) -> Option<u64> {
-        let mut said = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut said = self.0.lock();
         if said.at.is_some_and(|at| now.since(at) < SAID_EVERY) {
             said.unsaid += 1;
             return None;

@@ -12,12 +12,13 @@ mod simulated;
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicI64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use uuid::Uuid;
 
@@ -151,11 +152,7 @@ impl TimeSource {
     /// Returns 64 random bits.
     #[must_use]
     pub fn random(&self) -> u64 {
-        self.shared
-            .random
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .random()
+        self.shared.random.lock().random()
     }
 
     /// Returns a random id that names a write or a process.

@@ -2,8 +2,7 @@
 //!
 //! Builds for users do not have them.
 
-use std::sync::{Mutex, PoisonError};
-
+use parking_lot::Mutex;
 use rand::{SeedableRng, rngs::StdRng};
 
 use super::{Moment, TimeSource, Wall};
@@ -45,7 +44,7 @@ impl Simulated {
 
     pub(super) async fn running(&self) {
         loop {
-            let now = *self.held.lock().unwrap_or_else(PoisonError::into_inner);
+            let now = *self.held.lock();
             match now {
                 Held::Free => return,
                 Held::Until(Moment(moment)) if moment <= tokio::time::Instant::now() => return,
@@ -56,7 +55,7 @@ impl Simulated {
     }
 
     fn hold(&self, until: Option<Moment>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         *held = match (*held, until) {
             (Held::ForEver, _) | (_, None) => Held::ForEver,
             (Held::Until(earlier), Some(until)) => Held::Until(earlier.max(until)),

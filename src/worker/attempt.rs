@@ -5,11 +5,9 @@
 //! a margin earlier, counted by the monotonic clock from **before** it sent the request. A process that was
 //! suspended finds its deadline passed.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -84,7 +82,7 @@ impl Attempt {
 
     /// Returns when the attempt must have ended, as far as is known now.
     pub(crate) fn deadline(&self) -> Moment {
-        *self.deadline.lock().unwrap_or_else(PoisonError::into_inner)
+        *self.deadline.lock()
     }
 
     /// Moves the deadline after a heartbeat that was sent and answered at these moments.
@@ -92,7 +90,7 @@ impl Attempt {
     /// An answer that arrives after the deadline moves nothing: another worker may have read the row just
     /// before the heartbeat was written, and have taken over.
     pub(crate) fn extend(&self, sent: Moment, answered: Moment) {
-        let mut current = self.deadline.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut current = self.deadline.lock();
         if answered < *current {
             *current = deadline(sent, self.heartbeat_timeout).max(*current);
         }
@@ -110,11 +108,11 @@ impl Attempt {
     }
 
     pub(crate) fn set_progress(&self, progress: serde_json::Value) {
-        *self.progress.lock().unwrap_or_else(PoisonError::into_inner) = Some(progress);
+        *self.progress.lock() = Some(progress);
     }
 
     pub(crate) fn progress(&self) -> Option<serde_json::Value> {
-        let progress = self.progress.lock().unwrap_or_else(PoisonError::into_inner);
+        let progress = self.progress.lock();
         progress.clone()
     }
 }

@@ -6,11 +6,12 @@
 use std::{
     collections::{BTreeMap, HashMap},
     future::pending,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::{StreamExt as _, future::BoxFuture, stream::FuturesUnordered};
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::value::to_raw_value;
 use tokio::sync::Notify;
 
@@ -128,8 +129,7 @@ impl Heartbeater {
     pub(super) async fn stop(&self) {
         self.shared.lock().stopped = true;
         self.shared.changed.notify_one();
-        let beating = self.beating.lock();
-        let beating = beating.unwrap_or_else(PoisonError::into_inner).take();
+        let beating = self.beating.lock().take();
         let ended = match beating {
             Some(Beating::Task(task)) => task.await.is_ok(),
             Some(Beating::Thread(thread)) => {
@@ -146,7 +146,7 @@ impl Heartbeater {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

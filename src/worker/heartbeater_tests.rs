@@ -53,7 +53,7 @@ impl Server for Stuck {
         limit: Duration,
     ) -> Result<HeartbeatResponse, Error> {
         let sent = (self.time.moment(), request.tasks.len());
-        self.calls.lock().unwrap().push(sent);
+        self.calls.lock().push(sent);
         let answered = self.answered.map(|id| id.to_string());
         let is_other = |task: &HeartbeatItem| answered.as_ref().is_some_and(|id| *id != task.id);
         if request.tasks.iter().any(is_other) {
@@ -143,7 +143,7 @@ fn all_live(attempts: &[Arc<Attempt>], time: &TimeSource) {
 impl Stuck {
     /// Returns how many heartbeats were sent within any time of this length.
     fn most_within(&self, window: Duration) -> usize {
-        let calls = self.calls.lock().unwrap();
+        let calls = self.calls.lock();
         let within = |from: usize| {
             let began = calls[from].0;
             let calls = calls[from..].iter();

@@ -8,10 +8,11 @@
 use std::{
     cmp::Reverse,
     collections::{BinaryHeap, HashMap},
-    sync::{Arc, Condvar, Mutex, PoisonError, RwLock},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::{Condvar, Mutex, RwLock};
 use tickwheel::time_source::{Moment, TimeSource};
 use tun_rs::{DeviceBuilder, Layer, SyncDevice};
 
@@ -94,13 +95,13 @@ impl Switch {
 
     /// Sets the rule of one direction.
     pub(crate) fn set(&self, from: u8, to: u8, rule: Rule) {
-        let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.0.rules.write();
         rules.insert((from, to), rule);
     }
 
     /// Takes all rules back.
     pub(crate) fn clear(&self) {
-        let mut rules = self.0.rules.write().unwrap_or_else(PoisonError::into_inner);
+        let mut rules = self.0.rules.write();
         rules.clear();
     }
 }
@@ -126,7 +127,7 @@ impl Shared {
     }
 
     fn forward(&self, from: u8, to: u8, frame: &[u8]) {
-        let rules = self.rules.read().unwrap_or_else(PoisonError::into_inner);
+        let rules = self.rules.read();
         let rule = rules.get(&(from, to)).copied();
         drop(rules);
         let Some(rule) = rule else {
@@ -143,7 +144,7 @@ impl Shared {
             to,
             frame: frame.to_vec(),
         };
-        let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.held.lock();
         all.push(Reverse(held));
         self.more.notify_one();
     }
@@ -156,7 +157,7 @@ impl Shared {
     }
 
     fn send_held(&self) {
-        let mut all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.held.lock();
         loop {
             let now = self.time.moment();
             let wait = match all.peek() {
@@ -166,14 +167,13 @@ impl Shared {
                     };
                     drop(all);
                     self.send(next.to, &next.frame);
-                    all = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+                    all = self.held.lock();
                     continue;
                 }
                 Some(Reverse(next)) => next.until.since(now),
                 None => Duration::from_secs(1),
             };
-            let waited = self.more.wait_timeout(all, wait);
-            all = waited.unwrap_or_else(PoisonError::into_inner).0;
+            self.more.wait_for(&mut all, wait);
         }
     }
 }

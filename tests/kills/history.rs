@@ -1,12 +1,9 @@
 //! `History` keeps the exact acknowledgements of clients and workers for the checker, by the
 //! clocks of this process.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use serde_json::Value;
 use tickwheel::{
     model::time::Millis,
@@ -76,7 +73,7 @@ impl Site {
     }
 
     pub(super) fn history(&self) -> MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+        self.history.lock()
     }
 
     /// Calls the server once. None when there was no whole answer, or one that says that the call

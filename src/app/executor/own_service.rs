@@ -1,13 +1,10 @@
 //! The service of the executor's own node, as a worker calls it: without a network, and without the checks that keep clients from
 //! the service's own tasks.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     api::{
@@ -58,7 +55,7 @@ impl OwnService {
 
     /// Takes a task that was claimed.
     pub(super) fn take(&self, id: TaskId, attempt: u32) -> Option<Arc<Spec>> {
-        let mut specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut specs = self.specs.lock();
         specs.remove(&(id, attempt))
     }
 
@@ -72,7 +69,7 @@ impl OwnService {
     }
 
     fn answers(&self) -> MutexGuard<'_, HashMap<(TaskId, u32), Answered>> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock()
     }
 }
 
@@ -109,7 +106,7 @@ impl Server for OwnService {
         let taken: Vec<_> = taken
             .map(|task| ((task.id, task.attempt), Arc::clone(&task.spec)))
             .collect();
-        let mut specs = self.specs.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut specs = self.specs.lock();
         if specs.len() >= SPECS_MAX {
             specs.clear();
         }

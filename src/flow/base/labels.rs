@@ -1,10 +1,9 @@
 //! Labels name callbacks in metrics for operators: the first ones by name, all others together. So clients
 //! that invent names cannot fill the memory of the system that keeps the metrics.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Mutex, PoisonError},
-};
+use std::collections::BTreeSet;
+
+use parking_lot::Mutex;
 
 use crate::limits::CALLBACKS_TOLD_MAX;
 
@@ -16,7 +15,7 @@ static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 /// Returns the label of a callback; that of a `kafka` target is empty.
 #[must_use]
 pub(in crate::flow) fn label(callback: &str) -> String {
-    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut known = KNOWN.lock();
     label_among(&mut known, callback).to_owned()
 }
 

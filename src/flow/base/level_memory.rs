@@ -1,10 +1,9 @@
 //! The memory of levels keeps for a node which levels it knows of the nodes of the cluster; `super::levels` reads and writes
 //! them.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     model::{ids::NodeId, level::Level},
@@ -28,6 +27,6 @@ pub struct Levels(Mutex<Known>);
 
 impl Levels {
     pub(super) fn lock(&self) -> MutexGuard<'_, Known> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }

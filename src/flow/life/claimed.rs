@@ -5,10 +5,9 @@
 //! in rows and bytes, and the oldest are forgotten. A row is kept whole: the settle writes it again, with the
 //! content that is inside.
 
-use std::{
-    collections::{HashMap, VecDeque},
-    sync::{Mutex, PoisonError},
-};
+use std::collections::{HashMap, VecDeque};
+
+use parking_lot::Mutex;
 
 use crate::{
     limits,
@@ -42,7 +41,7 @@ pub struct ClaimedRows(Mutex<Rows>);
 impl ClaimedRows {
     /// Remembers a row.
     pub fn remember(&self, row: TaskRow) {
-        let mut rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.0.lock();
         let id = row.id;
         rows.bytes += weight(&row);
         match rows.by_id.insert(id, row) {
@@ -60,17 +59,14 @@ impl ClaimedRows {
 
     /// Tells whether this attempt was claimed through this node and has not been settled through it.
     pub fn has(&self, id: TaskId, attempt: u32) -> bool {
-        let rows = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let rows = self.0.lock();
         let row = rows.by_id.get(&id);
         row.is_some_and(|row| row.attempt == attempt)
     }
 
     /// Takes a row out.
     pub fn take(&self, id: TaskId) -> Option<TaskRow> {
-        self.0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(id)
+        self.0.lock().remove(id)
     }
 }
 
@@ -104,13 +100,13 @@ mod tests {
         }
         assert!(rows.take(first).is_none());
         assert!(rows.has(last, row(200).attempt) && !rows.has(last, row(200).attempt + 1));
-        let held = rows.0.lock().unwrap().bytes;
+        let held = rows.0.lock().bytes;
         assert!(held <= limits::CLAIMED_BYTES_MAX, "{held}");
         assert!(rows.take(last).is_some());
         for number in 1..=200 {
             rows.take(row(number).id);
         }
-        assert_eq!(rows.0.lock().unwrap().bytes, 0);
+        assert_eq!(rows.0.lock().bytes, 0);
     }
 
     fn id(number: u64) -> TaskId {
@@ -124,7 +120,7 @@ mod tests {
             let (id, row) = (id(number), row.clone());
             rows.remember(TaskRow { id, ..row });
         }
-        let rows = rows.0.lock().unwrap();
+        let rows = rows.0.lock();
         assert_eq!(rows.order.len(), rows.by_id.len());
         rows.order.len()
     }

@@ -6,10 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, oneshot};
 
 use super::sending::{Sending, Unsent};
@@ -54,7 +55,7 @@ pub(in crate::flow) struct LateRuns {
 
 impl LateRuns {
     fn lock(&self) -> MutexGuard<'_, Open> {
-        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+        self.open.lock()
     }
 
     /// Asks about runs of schedules. Returns for each, in order, why it does not go out; none if it does.

@@ -5,11 +5,9 @@
 //! the death of the node delays a task and loses none. The memory is bounded: above the cap a task is left to
 //! its record.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -172,7 +170,7 @@ impl Near {
             None => from.after(UNCONFIRMED_PATIENCE),
         };
         let wakes = {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock();
             if waiting.is_full_for(&task, self.ctx.settings.near_tasks_max) {
                 metrics::counter!("tickwheel_near_refused_total").increment(1);
                 let stage = Stage::Near {
@@ -197,10 +195,7 @@ impl Near {
     /// Returns how many tasks wait.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .len()
+        self.waiting.lock().len()
     }
 
     /// Tells whether nothing waits.
@@ -212,7 +207,7 @@ impl Near {
     /// Takes what is due of a lane, at most one batch.
     fn take(&self, lane: Lane, max: usize) -> Vec<Waiting> {
         let now = self.ctx.now();
-        let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.waiting.lock();
         waiting.pop_due(lane, now, max)
     }
 
@@ -227,7 +222,7 @@ impl Near {
 
     /// Hands out when each task that waits here for its first start is due, unless it is counted elsewhere.
     pub(in crate::flow) fn each(&self, mut take: impl FnMut(Millis)) {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         for Waiting { task, .. } in waiting.small.iter().chain(waiting.large.iter()) {
             if task.sending.first && !task.stands {
                 take(task.sending.dispatch.start);
@@ -316,7 +311,7 @@ impl Near {
 
     /// Tells whether one more task of no size can wait.
     pub(in crate::flow) fn has_room(&self) -> bool {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         waiting.len() < self.ctx.settings.near_tasks_max && waiting.bytes() < limits::NEAR_BYTES_MAX
     }
 
@@ -336,7 +331,7 @@ impl Near {
         let class = task.sending.spec.target.class();
         let action = undelivered::action(unsent.reason(), stage, class);
         if action == Action::RetryHere {
-            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = self.waiting.lock();
             let from = None;
             waiting.push(next, Waiting { task, from, until });
             return None;
@@ -347,7 +342,7 @@ impl Near {
 
     /// Returns when the next of what there is a place for is due.
     fn next_due(&self, firing: &Firing) -> Option<Millis> {
-        let waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+        let waiting = self.waiting.lock();
         firing.next_due(|lane| waiting.next_due(lane))
     }
 

@@ -7,13 +7,9 @@
 //! The sender decides nothing: the policy says what a failure means ([`crate::model::undelivered`]). It remembers when
 //! anything was acknowledged last, so that callers can tell a silent target from a silent queue.
 
-use std::{
-    collections::HashMap,
-    num::NonZero,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, num::NonZero, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Semaphore;
 
 use super::{
@@ -147,7 +143,7 @@ impl Sender {
     }
 
     fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner)
+        self.answers.lock()
     }
 
     /// Publishes tasks; one result per task, in order. A batch without contents that are kept apart reaches the queue as one.

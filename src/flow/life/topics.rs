@@ -3,10 +3,9 @@
 //!
 //! This is a hint: the publisher still creates a topic that is missing.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::{collections::BTreeSet, sync::Arc};
+
+use parking_lot::Mutex;
 
 use crate::{flow::base::context::Context, limits, model::task::Spec, queue::message};
 
@@ -34,7 +33,7 @@ impl Topics {
         };
         let topic = message::topic(name, spec.priority);
         let first = {
-            let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut seen = self.seen.lock();
             seen.len() < limits::TOPICS_SEEN_MAX && seen.insert(topic.clone())
         };
         if first {
@@ -42,9 +41,7 @@ impl Topics {
             tokio::spawn(async move {
                 if let Err(error) = publisher.ensure_topics(std::slice::from_ref(&topic)).await {
                     tracing::debug!(topic, %error, "a topic is left to its first publication");
-                    seen.lock()
-                        .unwrap_or_else(PoisonError::into_inner)
-                        .remove(&topic);
+                    seen.lock().remove(&topic);
                 }
             });
         }

@@ -9,12 +9,7 @@ pub mod given;
 mod record;
 pub(in crate::http) mod rules;
 
-use std::{
-    collections::HashMap,
-    future::Future,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, future::Future, time::Duration};
 
 use axum::{
     RequestExt as _,
@@ -23,6 +18,7 @@ use axum::{
     middleware::Next,
     response::{IntoResponse as _, Response},
 };
+use parking_lot::Mutex;
 
 pub(in crate::http) use caller::{ANONYMOUS, Caller};
 use given::{Given, given};
@@ -71,7 +67,7 @@ impl Rates {
             return Ok(());
         };
         let now = now.since(self.began);
-        let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut used = self.used.lock();
         if used.len() >= KEY_RATES_MAX && !used.contains_key(&id) {
             used.retain(|_, used| !used.is_paid_back(now));
         }

@@ -13,11 +13,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicUsize, Ordering},
     },
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     pace::{Pace, Tolerance},
@@ -86,7 +88,7 @@ impl Drop for Admitted {
         if self.tasks.amount == 1 {
             let requests = &self.request.bound;
             let under_way = requests.used.load(Ordering::Relaxed);
-            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pace = self.pace.lock();
             pace.note(now, took, under_way, self.registered);
             requests.max.store(pace.max(), Ordering::Relaxed);
         }
@@ -120,7 +122,7 @@ impl Admission {
     pub(in crate::http) fn is_open(&self, is_batch: bool) -> Result<(), Error> {
         let Bound { used, max } = &*self.registrations;
         {
-            let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut pace = self.pace.lock();
             pace.comes(self.time.moment(), is_batch);
             max.store(pace.max(), Ordering::Relaxed);
         }

@@ -5,10 +5,9 @@
 //! nothing, so a refusal waits for its turn. It does not wait while few are refused, and never so long that a
 //! client takes the server for dead.
 
-use std::{
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::Mutex;
 
 use crate::{
     limits,
@@ -37,7 +36,7 @@ impl RefusalRate {
     }
 
     fn take(&self, now: Moment) -> Duration {
-        let mut next = self.next.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.next.lock();
         let turn = (*next).max(now).min(now.after(limits::REFUSAL_WAIT_MAX));
         *next = turn.after(Duration::from_secs(1) / limits::REFUSALS_PER_SECOND);
         turn.since(now)

@@ -6,7 +6,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
 };
 
@@ -18,6 +18,7 @@ use axum::{
 };
 use futures_util::StreamExt as _;
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 
 use crate::{
     limits::{HTTP_BODY_WAIT_MAX, HTTP_LEFTOVER_BYTES_MAX, HTTP_LEFTOVER_WAIT_MAX},
@@ -74,7 +75,7 @@ impl Leftover {
     /// Takes in the rest, and returns the answer; it says that the connection is closed when more is to come.
     pub(in crate::http) async fn take_in(self, answer: Response, time: &TimeSource) -> Response {
         let lent = {
-            let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = self.slot.lock();
             slot.take()
         };
         let Some(lent) = lent else {
@@ -143,7 +144,7 @@ impl Drop for Lending {
     fn drop(&mut self) {
         let unread = self.lent.take().filter(|lent| !lent.body.is_end_stream());
         if let Some(lent) = unread {
-            let mut slot = self.slot.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut slot = self.slot.lock();
             *slot = Some(lent);
         }
     }

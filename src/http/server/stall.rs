@@ -9,11 +9,12 @@
 use std::{
     io,
     pin::Pin,
-    sync::{Arc, Mutex, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     task::{Context, Poll, ready},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::{
     io::{AsyncRead, AsyncWrite, ReadBuf},
     sync::Notify,
@@ -80,9 +81,8 @@ impl Watch {
         self.state.first.get() == Some(&byte)
     }
 
-    fn since(&self) -> std::sync::MutexGuard<'_, Option<Moment>> {
-        let since = self.state.stuck_since.lock();
-        since.unwrap_or_else(PoisonError::into_inner)
+    fn since(&self) -> parking_lot::MutexGuard<'_, Option<Moment>> {
+        self.state.stuck_since.lock()
     }
 
     fn note<T>(&self, written: &Poll<T>) {

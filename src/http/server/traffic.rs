@@ -7,7 +7,7 @@
 
 use std::{
     pin::Pin,
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -17,6 +17,7 @@ use axum::{
     http::Version,
 };
 use hyper::body::{Frame, SizeHint};
+use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::time_source::{Moment, TimeSource};
@@ -100,7 +101,7 @@ impl Traffic {
     }
 
     fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
-        change(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+        change(&mut self.state.lock())
     }
 }
 

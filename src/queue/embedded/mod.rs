@@ -25,13 +25,14 @@ use std::{
     collections::HashMap,
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 
 pub use self::consumer::EmbeddedConsumer;
 use self::{budget::Budget, log::Room, topic::Topic};
@@ -144,7 +145,7 @@ impl EmbeddedQueue {
             topics,
             ..
         } = &*self.shared;
-        let mut topics = topics.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut topics = topics.lock();
         if let Some(topic) = topics.by_name.get(name) {
             return Arc::clone(topic);
         }
@@ -168,7 +169,6 @@ impl EmbeddedQueue {
 
     fn known(&self, name: &str) -> Option<Arc<Topic>> {
         let topics = self.shared.topics.lock();
-        let topics = topics.unwrap_or_else(PoisonError::into_inner);
         topics.by_name.get(name).cloned()
     }
 }
@@ -292,7 +292,7 @@ mod tests {
         for number in 0..10 * limits::EMBEDDED_TOPICS_KEPT {
             drop(queue.consumer("group", &topic(&format!("made-up-{number}"))));
         }
-        let count = queue.shared.topics.lock().unwrap().by_name.len();
+        let count = queue.shared.topics.lock().by_name.len();
         assert!(count <= limits::EMBEDDED_TOPICS_KEPT + 1, "{count}");
         queue.publish(vec![record("used")]).await[0]
             .clone()

@@ -1,6 +1,8 @@
 //! The call holds for the publisher what it knows of the records of one request, as far as they have come.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{delivery::Batch, lanes::Lane};
 use crate::{queue::Record, time_source::Moment};
@@ -28,6 +30,6 @@ pub(super) struct Call<'a> {
 
 impl Call<'_> {
     pub(super) fn held(&self) -> MutexGuard<'_, Vec<Arc<Lane>>> {
-        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+        self.held.lock()
     }
 }

@@ -6,12 +6,9 @@
 //! still open, because their topic is sick. Their outcome is remembered (`abandoned.rs`), so that a
 //! repetition does not send them again.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::{
     client::ClientContext,
     config::RDKafkaLogLevel,
@@ -98,7 +95,7 @@ impl Batch {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Notes the lane in which a record waits for its answer from now on.
@@ -251,10 +248,7 @@ impl ProducerContext for Reports {
             Ok(_) => {
                 self.link.answered();
                 let now = Some(self.time.moment());
-                *self
-                    .acknowledged
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner) = now;
+                *self.acknowledged.lock() = now;
                 (Ok(()), Outcome::Acknowledged)
             }
             Err((error, _)) => {

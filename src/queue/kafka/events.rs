@@ -8,12 +8,13 @@ use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::{
     TopicPartitionList,
     client::ClientContext,
@@ -87,7 +88,7 @@ impl ConsumerContext for Events {
 }
 
 pub(super) fn lock(in_hand: &Mutex<InHand>) -> MutexGuard<'_, InHand> {
-    in_hand.lock().unwrap_or_else(PoisonError::into_inner)
+    in_hand.lock()
 }
 
 fn places(list: &TopicPartitionList) -> Vec<Place> {

@@ -22,12 +22,9 @@
 //!
 //! It is pure except for its locks: instants are arguments.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, futures::Notified};
 
 use crate::{limits, time_source::Moment};
@@ -179,7 +176,7 @@ impl Lane {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns the producer that the next record has to take.
@@ -337,7 +334,7 @@ impl Lanes {
         if acknowledged.is_some_and(|at| now.since(at) <= limits::QUEUE_SILENT) {
             return false;
         }
-        let by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let by_topic = self.by_topic.lock();
         let mut lanes = by_topic
             .values()
             .flat_map(|topic| topic.partitions.values());
@@ -352,7 +349,7 @@ impl Lanes {
 
     /// Returns the lane of a partition; -1 stands for the partition that the client chooses.
     pub(super) fn of(&self, topic: &str, partition: i32, now: Moment) -> Arc<Lane> {
-        let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_topic = self.by_topic.lock();
         if let Some(lane) = by_topic
             .get(topic)
             .and_then(|topic| topic.partitions.get(&partition))
@@ -382,7 +379,7 @@ impl Lanes {
     }
 
     fn turn(&self, topic: &str, count: i32, now: Moment) -> i32 {
-        let mut by_topic = self.by_topic.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut by_topic = self.by_topic.lock();
         let Some(Topic { turn, .. }) = by_topic.get_mut(topic) else {
             return 0;
         };

@@ -4,11 +4,9 @@
 //! the log needs two lines: when the connection went away and when it came back. A refusal, of a password or of a
 //! certificate, is told with what to do about it.
 
-use std::sync::{
-    Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering},
-};
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use parking_lot::Mutex;
 use rdkafka::{
     client::ClientContext,
     config::RDKafkaLogLevel,
@@ -48,13 +46,12 @@ impl Link {
 
     /// Returns why no connection comes about, if people can mend it, since a broker answered last.
     pub(super) fn refusal(&self) -> Option<Refusal> {
-        let refused = self.refused.lock();
-        refused.unwrap_or_else(PoisonError::into_inner).clone()
+        self.refused.lock().clone()
     }
 
     /// Notes a refusal. One that may pass does not hide one that stays.
     fn refuse(&self, found: Refusal) {
-        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut refused = self.refused.lock();
         if refused.as_ref().is_some_and(|before| before.is_final) {
             return;
         }
@@ -70,7 +67,7 @@ impl Link {
 
     /// Forgets a refusal: a broker has answered.
     pub(super) fn forgive(&self) {
-        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        *self.refused.lock() = None;
     }
 
     /// Notes that a broker answered.

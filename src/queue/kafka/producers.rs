@@ -7,12 +7,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, RwLock,
+        Arc,
         atomic::{AtomicU64, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard, RwLock};
 use rdkafka::{
     config::FromClientConfigAndContext,
     producer::{Producer, ThreadedProducer},
@@ -61,10 +62,7 @@ impl Producers {
             time,
         };
         let first = Arc::new(producers.make("producer")?);
-        *producers
-            .main
-            .write()
-            .unwrap_or_else(PoisonError::into_inner) = Some(first);
+        *producers.main.write() = Some(first);
         Ok(producers)
     }
 
@@ -96,12 +94,12 @@ impl Producers {
 
     fn main(&self) -> Result<Arc<Client>, Error> {
         let usable = |client: &Arc<Client>| !client.context().link.is_spent();
-        let read = self.main.read().unwrap_or_else(PoisonError::into_inner);
+        let read = self.main.read();
         if let Some(client) = read.as_ref().filter(|client| usable(client)) {
             return Ok(Arc::clone(client));
         }
         drop(read);
-        let mut write = self.main.write().unwrap_or_else(PoisonError::into_inner);
+        let mut write = self.main.write();
         if let Some(client) = write.as_ref().filter(|client| usable(client)) {
             return Ok(Arc::clone(client));
         }
@@ -114,7 +112,7 @@ impl Producers {
     }
 
     fn lock_spare(&self) -> MutexGuard<'_, Option<(Arc<Client>, Times)>> {
-        self.spare.lock().unwrap_or_else(PoisonError::into_inner)
+        self.spare.lock()
     }
 
     fn spare(&self) -> Result<Arc<Client>, Error> {
@@ -155,7 +153,7 @@ impl Producers {
     /// again.
     pub(super) fn replace_main(&self, reason: &str) {
         {
-            let read = self.main.read().unwrap_or_else(PoisonError::into_inner);
+            let read = self.main.read();
             if let Some(client) = read.as_ref() {
                 client.context().link.spend(reason);
             }
@@ -172,10 +170,7 @@ impl Producers {
 
     /// Returns when a record was acknowledged last.
     pub(super) fn acknowledged_at(&self) -> Option<Moment> {
-        *self
-            .acknowledged
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        *self.acknowledged.lock()
     }
 
     /// Waits until the buffered records are sent. Blocks.
@@ -190,16 +185,8 @@ impl Producers {
 
 impl Drop for Producers {
     fn drop(&mut self) {
-        let main = self
-            .main
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
-        let spare = self
-            .spare
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take();
+        let main = self.main.get_mut().take();
+        let spare = self.spare.get_mut().take();
         drop(discard((main, spare)));
     }
 }

@@ -10,9 +10,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use rdkafka::{
     TopicPartitionList,
     config::FromClientConfigAndContext,
@@ -197,10 +198,7 @@ impl Observers {
     /// each group at each look costs more than the copies that it would save. Blocks.
     fn observer(&self, group: &str) -> Option<Arc<BaseConsumer<Link>>> {
         let now = self.time.moment();
-        let mut observers = self
-            .observers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut observers = self.observers.lock();
         if let Some(observer) = observers.get_mut(group) {
             observer.used = now;
             return Some(Arc::clone(&observer.client));
@@ -229,10 +227,7 @@ impl Observers {
 
 impl Drop for Observers {
     fn drop(&mut self) {
-        let observers = self
-            .observers
-            .get_mut()
-            .unwrap_or_else(PoisonError::into_inner);
+        let observers = self.observers.get_mut();
         for observer in std::mem::take(observers).into_values() {
             drop(discard(observer));
         }
@@ -310,7 +305,7 @@ mod tests {
         }
         let again = observer(3).unwrap();
         assert!(Arc::ptr_eq(&again, made[3].as_ref().unwrap()));
-        let kept = progress.0.observers.lock().unwrap().len();
+        let kept = progress.0.observers.lock().len();
         assert_eq!(kept, limits::PROGRESS_GROUPS_MAX);
     }
 

@@ -1,9 +1,8 @@
 //! The Kafka publisher sends records for the service, and no sick topic delays another.
 //!
 //! A batch is answered when its records are, with two exceptions. It does not wait for records of partitions that are sick
-//! (`lanes.rs`), and it waits only a moment for a topic that is not known yet (`topics.rs`). A record that it does not wait for
-//! is unconfirmed. It may be published all the same, and a repetition of it while it is open, or after it was acknowledged,
-//! sends nothing (`abandoned.rs`).
+//! (`lanes.rs`), and it waits only a moment for a topic that is not known yet (`topics.rs`). A record without a wait is
+//! unconfirmed: it may be published. A repetition while it is open, or after it was acknowledged, sends nothing (`abandoned.rs`).
 //!
 //! While the whole queue is silent (`lanes.rs`), some batches wait as long as a record may, because they delay nobody. The others
 //! come back after a second, so that records due for a topic that is well find a place.
@@ -13,13 +12,14 @@ use std::{
     fmt,
     pin::pin,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
 use async_trait::async_trait;
+use parking_lot::Mutex;
 use rdkafka::{error::RDKafkaErrorCode, producer::Producer};
 use tokio::sync::{Semaphore, oneshot};
 
@@ -168,7 +168,7 @@ impl KafkaPublisher {
     /// Tells, once in [`limits::PRODUCER_STALL`], that a stuck producer may be replaced. Its records stay open until its client
     /// has ended, and each record that comes meanwhile finds its lane as stuck as before.
     fn may_replace(&self, now: Moment) -> bool {
-        let mut replaced = self.replaced.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replaced = self.replaced.lock();
         let may = replaced.is_none_or(|at| now.since(at) >= limits::PRODUCER_STALL);
         if may {
             *replaced = Some(now);

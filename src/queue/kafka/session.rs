@@ -9,11 +9,12 @@
 
 use std::{
     collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, atomic::Ordering},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use futures_util::{FutureExt as _, StreamExt as _};
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::{
     config::FromClientConfigAndContext,
     consumer::{CommitMode, Consumer as _, StreamConsumer},
@@ -220,10 +221,7 @@ impl Session {
         metrics::counter!("tickwheel_unsigned_messages_total").increment(1);
         let now = self.time.moment();
         let is_due = {
-            let mut said = self
-                .said_unsigned
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut said = self.said_unsigned.lock();
             let is_due = said.is_none_or(|at| now.since(at) >= limits::UNSIGNED_SAID_EVERY);
             if is_due {
                 *said = Some(now);

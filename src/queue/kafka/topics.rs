@@ -7,10 +7,11 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
-    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
+    sync::{Arc, OnceLock},
     time::Duration,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic},
     config::FromClientConfigAndContext,
@@ -313,7 +314,7 @@ impl Topics {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Returns the one client that asks and creates. The first call blocks.

@@ -12,7 +12,9 @@ mod faults;
 mod process;
 mod publisher;
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use self::{broker::Broker, faults::Plan};
 pub use self::{
@@ -115,10 +117,7 @@ impl MemoryQueue {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.shared
-            .state
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
+        self.shared.state.lock()
     }
 
     fn wake(&self) {

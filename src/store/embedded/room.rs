@@ -10,11 +10,10 @@
 use std::{
     io::ErrorKind,
     path::PathBuf,
-    sync::{
-        Mutex, MutexGuard, PoisonError, RwLock,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
 };
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::{
     FreeBytes,
@@ -73,7 +72,7 @@ impl Room {
 
     /// Fails while there is no room for new work.
     pub(super) fn for_new(&self) -> Result<(), Error> {
-        let full = self.full.read().unwrap_or_else(PoisonError::into_inner);
+        let full = self.full.read();
         full.clone()
             .map_or(Ok(()), |reason| Err(Error::Full { reason }))
     }
@@ -90,8 +89,7 @@ impl Room {
         if free >= kept {
             return None;
         }
-        let standing = self.standing.write();
-        let mut standing = standing.unwrap_or_else(PoisonError::into_inner);
+        let mut standing = self.standing.write();
         if standing.is_none() {
             let reason = format!(
                 "the disk is full at {}, {} KiB are free: nothing fires and no task is claimed; free some space; it goes on by \
@@ -107,8 +105,7 @@ impl Room {
 
     /// Returns the reason when nothing may be begun, as it was at the last look.
     pub(super) fn standing(&self) -> Option<String> {
-        let standing = self.standing.read();
-        standing.unwrap_or_else(PoisonError::into_inner).clone()
+        self.standing.read().clone()
     }
 
     /// Takes note of requests that were refused because nothing is begun.
@@ -170,10 +167,7 @@ impl Room {
         let has_room = self.set_aside(free);
         let standing = self.stands_still().is_some();
         if standing && has_room && free >= self.least().saturating_mul(2) {
-            let mut standing = self
-                .standing
-                .write()
-                .unwrap_or_else(PoisonError::into_inner);
+            let mut standing = self.standing.write();
             *standing = None;
             let refused = self.refused.swap(0, Ordering::Relaxed);
             tracing::info!(refused, "there is space again: the service goes on");
@@ -184,7 +178,7 @@ impl Room {
     fn look_for_new(&self, free: u64) {
         let held = self.ballast().held();
         let left = free.saturating_add(held);
-        let mut full = self.full.write().unwrap_or_else(PoisonError::into_inner);
+        let mut full = self.full.write();
         let enough = match *full {
             None => self.reserve_bytes,
             Some(_) => self
@@ -253,7 +247,7 @@ impl Room {
     }
 
     fn ballast(&self) -> MutexGuard<'_, Ballast> {
-        self.ballast.lock().unwrap_or_else(PoisonError::into_inner)
+        self.ballast.lock()
     }
 }
 

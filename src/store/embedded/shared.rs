@@ -4,8 +4,10 @@ use std::{
     collections::BTreeMap,
     panic::{AssertUnwindSafe, catch_unwind},
     path::PathBuf,
-    sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
+    sync::Arc,
 };
+
+use parking_lot::{Mutex, MutexGuard, RwLock};
 
 use super::{
     disk::{database::Open, directory::Directory},
@@ -66,7 +68,7 @@ impl Shared {
 
     /// Returns the database to read from. Drop it soon: the writer may be waiting to open it anew.
     pub(super) fn open(&self) -> Result<Arc<Open>, Error> {
-        let open = self.open.read().unwrap_or_else(PoisonError::into_inner);
+        let open = self.open.read();
         open.clone().ok_or_else(|| Error::Unavailable {
             operation: "use the store",
             reason: "it is being opened anew after a failure of the disk".to_owned(),
@@ -74,27 +76,21 @@ impl Shared {
     }
 
     pub(super) fn replace(&self, open: Option<Arc<Open>>) -> Option<Arc<Open>> {
-        std::mem::replace(
-            &mut *self.open.write().unwrap_or_else(PoisonError::into_inner),
-            open,
-        )
+        std::mem::replace(&mut *self.open.write(), open)
     }
 
     pub(super) fn nodes(&self) -> MutexGuard<'_, BTreeMap<NodeId, NodeRow>> {
-        self.nodes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.nodes.lock()
     }
 
     /// Takes note of why the writer takes nothing; of nothing once it does again.
     pub(super) fn note_broken(&self, reason: Option<String>) {
-        *self.broken.write().unwrap_or_else(PoisonError::into_inner) = reason;
+        *self.broken.write() = reason;
     }
 
     /// Returns the reason when the store takes no writes, or none that begins work.
     pub(super) fn problem(&self) -> Option<String> {
-        let broken = || {
-            let broken = self.broken.read();
-            broken.unwrap_or_else(PoisonError::into_inner).clone()
-        };
+        let broken = || self.broken.read().clone();
         self.room.standing().or_else(broken)
     }
 
@@ -104,8 +100,7 @@ impl Shared {
         if self.room.is_too_small_to_open().is_some() {
             return;
         }
-        let alone = self.dropping.lock();
-        let _alone = alone.unwrap_or_else(PoisonError::into_inner);
+        let _alone = self.dropping.lock();
         if let Some(Err(error)) = self.look_after(erased::drop_tables) {
             tracing::warn!(%error, "could not drop what was erased");
         }

@@ -8,12 +8,10 @@ mod calls;
 mod data;
 mod records;
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use data::Data;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     Parked, Unreadable,
@@ -189,6 +187,6 @@ impl MemoryStore {
     }
 
     fn lock(&self) -> MutexGuard<'_, Data> {
-        self.data.lock().unwrap_or_else(PoisonError::into_inner)
+        self.data.lock()
     }
 }

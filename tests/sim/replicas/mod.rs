@@ -28,12 +28,10 @@ mod store;
 mod tables;
 mod tests;
 
-use std::{
-    fmt,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{fmt, sync::Arc};
 
 use cluster::{Cluster, Link};
+use parking_lot::{Mutex, MutexGuard};
 use tickwheel::{model::wheel::Shape, time_source::TimeSource};
 
 pub(crate) use self::{
@@ -90,7 +88,7 @@ impl Replicas {
 
     /// Locks the cluster after all events whose time has come have taken effect.
     fn lock(&self) -> MutexGuard<'_, Cluster> {
-        let mut cluster = self.cluster.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut cluster = self.cluster.lock();
         cluster.catch_up();
         cluster
     }

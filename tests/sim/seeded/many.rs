@@ -4,13 +4,11 @@ use std::{
     collections::BTreeSet,
     fs,
     path::{Path, PathBuf},
-    sync::{
-        Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU64, Ordering},
-    },
+    sync::atomic::{AtomicBool, AtomicU64, Ordering},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tickwheel::time_source::TimeSource;
 
 use super::{draw, run, shrink};
@@ -94,10 +92,7 @@ pub(crate) fn run_many(task: &Task) -> Result {
     });
     let spent = time.moment().since(began);
     report(task, &shared, end, spent);
-    let failed = shared
-        .failed
-        .into_inner()
-        .unwrap_or_else(PoisonError::into_inner);
+    let failed = shared.failed.into_inner();
     for (seed, violations) in &failed {
         explain(*seed, violations);
     }
@@ -138,8 +133,8 @@ fn take_block(shared: &Shared, end: u64) -> bool {
     whole
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(mutex: &Mutex<T>) -> parking_lot::MutexGuard<'_, T> {
+    mutex.lock()
 }
 
 fn report(task: &Task, shared: &Shared, end: u64, spent: Duration) {

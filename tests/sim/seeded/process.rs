@@ -5,12 +5,9 @@
 //! store and the queue, requests, timers ([`TimeSource::hold`]). Its work of that instant ends at the next
 //! such await, in no time. A crash is a pause without an end.
 
-use std::{
-    future::Future,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{future::Future, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tickwheel::{queue::memory::MemoryPublisher, time_source::TimeSource};
 
 use super::{chance::Chance, world::Sim};
@@ -47,7 +44,7 @@ impl Process {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Dies.

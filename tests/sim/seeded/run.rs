@@ -1,10 +1,8 @@
 //! `run` executes a plan and judges the run by the invariants.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tickwheel::{
     flaw::{self, Flaw},
     flow::stages::{query::activity::Activity, service::Service},
@@ -41,8 +39,8 @@ pub(crate) struct Report {
 pub(crate) struct Workers(Arc<Mutex<Vec<Arc<Process>>>>);
 
 impl Workers {
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Arc<Process>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Vec<Arc<Process>>> {
+        self.0.lock()
     }
 
     pub(crate) fn of(&self, worker: usize) -> Arc<Process> {

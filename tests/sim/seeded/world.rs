@@ -1,11 +1,9 @@
 //! `Sim` is the world of a run: the store, the queue and the network that all processes share,
 //! and the faults over them.
 
-use std::{
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tickwheel::{
     app::executor::Executor,
     flow::{
@@ -97,7 +95,7 @@ pub(crate) struct Sim {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+    mutex.lock()
 }
 
 impl Sim {

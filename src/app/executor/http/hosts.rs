@@ -7,12 +7,9 @@
 //! Slow hosts together have half of the places of the executor, so that many of them leave room for all others. One slow host has
 //! as many of these as are still free, two a third each, and so on.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use crate::{
@@ -209,7 +206,7 @@ impl Hosts {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Host>> {
-        self.hosts.lock().unwrap_or_else(PoisonError::into_inner)
+        self.hosts.lock()
     }
 }
 

@@ -11,11 +11,9 @@
 //! It is a hint, and lost with the node. A task that was left out in error waits for a look that comes behind [`FRESH`]: the
 //! first one, or the second one where its claim timeout is below ten seconds.
 
-use std::{
-    collections::HashMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::HashMap, time::Duration};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     limits::SEQUENCES_AHEAD_MAX,
@@ -54,7 +52,7 @@ impl Ahead {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Sequence, (Millis, TaskId)>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -4,11 +4,9 @@
 //! request ([`crate::flow::stages::query::await_end`]). A wait leaves the register when it is dropped, also by a caller that is
 //! cancelled.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Notify, futures::Notified};
 
 use crate::{limits::END_WAITS_MAX, model::ids::TaskId};
@@ -75,7 +73,7 @@ impl EndWaits {
     }
 
     fn lock(&self) -> MutexGuard<'_, Register> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock()
     }
 }
 

@@ -3,11 +3,9 @@
 //!
 //! They are hints: a sequence that finds no room in one, or is lost with the node, waits for the look of its next task.
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::{BTreeMap, HashMap};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 
 use super::ahead::Ahead;
@@ -100,7 +98,7 @@ impl Listed {
     }
 
     fn lock(&self) -> MutexGuard<'_, List> {
-        self.list.lock().unwrap_or_else(PoisonError::into_inner)
+        self.list.lock()
     }
 }
 

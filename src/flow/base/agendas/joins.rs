@@ -3,12 +3,10 @@
 //!
 //! All of it are hints: a waiter that finds no room, or is lost with the node, waits for its look, and all of its rows are read.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, MutexGuard, PoisonError},
-};
+use std::collections::BTreeMap;
 
 use bytes::Bytes;
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     notes::{Note, Notes},
@@ -79,11 +77,11 @@ impl Joins {
 
     /// Returns the notes of tasks that wait.
     pub(in crate::flow) fn waiting(&self) -> MutexGuard<'_, Notes> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock()
     }
 
     fn lock_passed(&self) -> MutexGuard<'_, BTreeMap<TaskId, Option<Bytes>>> {
-        self.passed.lock().unwrap_or_else(PoisonError::into_inner)
+        self.passed.lock()
     }
 
     /// Tells whether tasks with this mark may have waiters; none when the copy is too old to say that they have none.
@@ -115,7 +113,7 @@ impl Joins {
     }
 
     fn lock(&self) -> MutexGuard<'_, Copy> {
-        self.copy.lock().unwrap_or_else(PoisonError::into_inner)
+        self.copy.lock()
     }
 }
 

@@ -8,9 +8,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::watermarks::Hands;
 use crate::{
@@ -92,7 +94,7 @@ impl Leftovers {
     /// Remembers until `until` that publications of a task up to this version mean nothing any more.
     pub(in crate::flow) fn pass(&self, id: TaskId, version: Version, until: Millis) {
         let now = self.ctx.now();
-        let mut passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut passed = self.passed.lock();
         let Passed { versions, order } = &mut *passed;
         while order
             .front()
@@ -112,7 +114,7 @@ impl Leftovers {
         &self,
         publications: impl Iterator<Item = (TaskId, u32, u32)>,
     ) -> Vec<bool> {
-        let passed = self.passed.lock().unwrap_or_else(PoisonError::into_inner);
+        let passed = self.passed.lock();
         // Mostly there are none.
         let none = passed.versions.is_empty();
         let now = self.ctx.now();

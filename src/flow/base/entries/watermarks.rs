@@ -6,10 +6,11 @@
 //! form the next batch.
 
 use std::sync::{
-    Arc, Mutex, PoisonError,
+    Arc,
     atomic::{AtomicI64, Ordering},
 };
 
+use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
 use crate::{
@@ -46,11 +47,7 @@ struct Serving<'a>(&'a Hand);
 
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
-        let mut waiting = self
-            .0
-            .waiting
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut waiting = self.0.waiting.lock();
         if std::thread::panicking() {
             *waiting = Waiting::default();
         }
@@ -134,7 +131,7 @@ impl Hands {
             });
         };
         let idle = {
-            let mut waiting = hand.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut waiting = hand.waiting.lock();
             waiting.waiters.push(sender);
             !std::mem::replace(&mut waiting.reading, true)
         };
@@ -154,7 +151,7 @@ impl Hands {
         let _serving = Serving(hand);
         loop {
             let waiters = {
-                let mut waiting = hand.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut waiting = hand.waiting.lock();
                 if waiting.waiters.is_empty() {
                     waiting.reading = false;
                     return;

@@ -12,11 +12,12 @@
 use std::{
     collections::BTreeMap,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -128,7 +129,7 @@ impl Pending {
     pub(in crate::flow) fn is_exact(&self) -> bool {
         self.0.as_ref().is_some_and(|counts| {
             let by_second = |seconds: &Mutex<Seconds>| {
-                let seconds = seconds.lock().unwrap_or_else(PoisonError::into_inner);
+                let seconds = seconds.lock();
                 seconds.coarse.is_empty()
             };
             counts.complete.load(Ordering::Relaxed)
@@ -165,7 +166,7 @@ impl Pending {
     fn seconds(&self, wheel: WheelNumber) -> Option<MutexGuard<'_, Seconds>> {
         let wheels = &self.0.as_ref()?.wheels;
         let seconds = wheels.get(usize::from(wheel.get()))?;
-        Some(seconds.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(seconds.lock())
     }
 }
 
@@ -209,7 +210,7 @@ impl Census {
         let rows_max = limits::CENSUS_ROWS_MAX;
         while !stop.is_cancelled() {
             let began = self.ctx.time.moment();
-            let behind = *self.behind.lock().unwrap_or_else(PoisonError::into_inner);
+            let behind = *self.behind.lock();
             let page = match underway.firsts(from, behind, self.began, rows_max).await {
                 Ok(page) => page,
                 Err(error) => {
@@ -226,7 +227,7 @@ impl Census {
                     self.pending.change(wheel, key.due, 1);
                 }
             }
-            *self.behind.lock().unwrap_or_else(PoisonError::into_inner) = page.behind;
+            *self.behind.lock() = page.behind;
             if page.behind.is_none() {
                 if let Some(counts) = &self.pending.0 {
                     counts.complete.store(true, Ordering::Relaxed);

@@ -3,10 +3,9 @@
 //! No decision depends on it, and it is forgotten with the process. A figure that is to be kept is a metric.
 //! Each batch takes one short lock.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
+
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     callback_lateness::CallbackLateness,
@@ -138,7 +137,7 @@ impl RecentActivity {
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock()
     }
 }
 

@@ -11,11 +11,9 @@
 //! goes on without a turn, even if that delays others. So a wheel catches up wherever it reads its ticks in
 //! less than half of their length.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio_util::sync::CancellationToken;
 
@@ -84,7 +82,7 @@ impl CatchUp {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Changes what is known, and makes as many turns as are allowed then.

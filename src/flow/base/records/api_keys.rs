@@ -6,12 +6,9 @@
 //!
 //! A key that has expired stays until it is revoked: its end must not be what opens a node.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    sync::{Arc, PoisonError, RwLock},
-};
+use std::{collections::HashMap, fmt, sync::Arc};
 
+use parking_lot::RwLock;
 use sha2::{Digest as _, Sha256};
 
 use crate::{
@@ -74,7 +71,7 @@ impl ApiKeys {
         // Before the records are read: a change in between is seen the next time.
         let changes = Some(self.cache.changes());
         {
-            let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
+            let copy = self.copy.read();
             if copy.changes == changes {
                 return Arc::clone(&copy);
             }
@@ -85,7 +82,7 @@ impl ApiKeys {
             changes,
             by_id: by_id.collect(),
         });
-        let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let mut copy = self.copy.write();
         if copy.changes < snapshot.changes {
             *copy = Arc::clone(&snapshot);
         }

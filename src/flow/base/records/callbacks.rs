@@ -5,13 +5,9 @@
 //! meanwhile. A registration then reads the record itself. It needs the store in any case, so it depends on nothing more, and
 //! it keeps the promise that a change is in force two seconds after its acknowledgement.
 
-use std::{
-    collections::HashMap,
-    fmt,
-    future::ready,
-    sync::{Arc, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{collections::HashMap, fmt, future::ready, sync::Arc, time::Duration};
+
+use parking_lot::RwLock;
 
 use super::api_keys::ApiKeys;
 pub(in crate::flow) use super::snapshot::{Passage, Snapshot};
@@ -171,7 +167,7 @@ impl Callbacks {
         // Before the records are read: a change in between is seen the next time.
         let changes = Some(self.cache.changes());
         {
-            let copy = self.copy.read().unwrap_or_else(PoisonError::into_inner);
+            let copy = self.copy.read();
             if copy.changes == changes {
                 return Arc::clone(&copy);
             }
@@ -188,7 +184,7 @@ impl Callbacks {
             changes,
             by_name: by_name.collect(),
         });
-        let mut copy = self.copy.write().unwrap_or_else(PoisonError::into_inner);
+        let mut copy = self.copy.write();
         if copy.changes < snapshot.changes {
             *copy = Arc::clone(&snapshot);
         }

@@ -4,11 +4,9 @@
 //! are counted in memory, and the row is written again with their number when the minute is over. So a caller that is refused
 //! cannot fill the store. A node that dies loses the numbers of its last minute, and no row.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::audit::Audit;
@@ -121,6 +119,6 @@ impl Refusals {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Kind, Seen>> {
-        self.kinds.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kinds.lock()
     }
 }

@@ -8,10 +8,11 @@
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, oneshot};
 use uuid::Uuid;
 
@@ -53,7 +54,7 @@ struct Serving<'a> {
 impl Drop for Serving<'_> {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = self.lines.lock();
             lines.remove(&self.partition);
         }
     }
@@ -207,7 +208,7 @@ impl Mover {
         let partition = (id.wheel(), id.home_slot(self.ctx.shape()));
         let (sender, receiver) = oneshot::channel();
         let first = {
-            let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut lines = self.lines.lock();
             let first = !lines.contains_key(&partition);
             lines
                 .entry(partition)
@@ -255,7 +256,7 @@ impl Mover {
         &self,
         partition: Partition,
     ) -> Option<Vec<(Transition, oneshot::Sender<Answer>)>> {
-        let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut lines = self.lines.lock();
         let line = lines.get_mut(&partition)?;
         let mut ids = BTreeSet::new();
         let mut group = Vec::new();

@@ -12,11 +12,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::{StreamExt, stream::FuturesUnordered};
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -464,7 +465,7 @@ impl Drop for Claiming {
 
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Entry>> {
-        self.entries.lock().unwrap_or_else(PoisonError::into_inner)
+        self.entries.lock()
     }
 }
 

@@ -6,12 +6,13 @@
 
 use std::{
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         atomic::{AtomicBool, Ordering},
     },
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::clock_step::Watch;
@@ -124,14 +125,14 @@ impl Members {
     /// offer itself, so that another takes the wheel.
     pub(in crate::flow) fn note_stalled(&self) {
         let (now, taken) = self.now_and_taken();
-        let mut stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut stalls = self.stalls.lock();
         stalls.note(now, taken);
     }
 
     /// Tells whether the node leaves wheels to others, because wheels of it stood still.
     fn stays_away(&self) -> bool {
         let (now, taken) = self.now_and_taken();
-        let stalls = self.stalls.lock().unwrap_or_else(PoisonError::into_inner);
+        let stalls = self.stalls.lock();
         stalls.stays_away(now, taken)
     }
 
@@ -260,8 +261,8 @@ impl Members {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Seen> {
-        self.seen.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> parking_lot::MutexGuard<'_, Seen> {
+        self.seen.lock()
     }
 }
 

@@ -6,11 +6,12 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
 
 use futures_util::future::join_all;
+use parking_lot::Mutex;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -84,7 +85,7 @@ impl Runner {
     async fn round(&self, stop: &CancellationToken) -> Result<Duration, Fault> {
         let ids: BTreeSet<Uuid> = self.jobs.ids().await?.into_iter().collect();
         let open: Vec<Uuid> = {
-            let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut ended = self.ended.lock();
             let now = self.ctx.now();
             ended.retain(|id, until| ids.contains(id) && now < *until);
             let is_open = |id: &&Uuid| !ended.contains_key(*id);
@@ -115,7 +116,7 @@ impl Runner {
             let written = match job.step(me, alone, now) {
                 Step::Rest => {
                     if job.state.has_ended() {
-                        let mut ended = self.ended.lock().unwrap_or_else(PoisonError::into_inner);
+                        let mut ended = self.ended.lock();
                         ended.insert(id, unchanged_until(id, &job));
                     }
                     return Ok(JOBS_LOOK_EVERY);

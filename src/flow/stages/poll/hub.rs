@@ -6,8 +6,7 @@
 //! a callback, or no message of it is ready, or the first poll in line gathers for a moment. This pause keeps
 //! one callback in a flood from crowding out others of the same poll.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::{
@@ -250,7 +249,7 @@ impl Hub {
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

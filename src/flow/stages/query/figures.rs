@@ -6,9 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     remembered::Remembered,
@@ -85,7 +87,7 @@ impl Figures {
         let stock = self.stock.counted(STOCK_WAIT_MAX).await;
         metrics::gauge!("tickwheel_wheels").set(f64::from(self.ctx.shape().wheels()));
         {
-            let mut shown = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut shown = self.shown.lock();
             let [first, second, third, fourth, fifth, sixth] = &mut *shown;
             if let Some(Counted { held, dead }) = stock {
                 set(fourth, unlabelled(held), |(callback, _), count| {

@@ -8,9 +8,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
 
 use super::{
@@ -150,7 +151,7 @@ impl Shares {
         let written = self.ctx.store.put_index(&rows?).await;
         let all: Result<(), store::Error> = written.into_iter().collect();
         all?;
-        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut told = self.told.lock();
         for (callback, share) in due {
             if share.is_idle() {
                 // Its row says so until its end.
@@ -164,7 +165,7 @@ impl Shares {
 
     /// Returns what is to be told now: those first that were told the longest ago.
     fn due(&self, now: Millis) -> Vec<(String, CallbackShare)> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let told = self.told.lock();
         let mut names: BTreeSet<String> = told.keys().cloned().collect();
         names.extend(self.known.pulse.callbacks(now));
         names.extend(self.pollers.callbacks());

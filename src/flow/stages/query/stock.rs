@@ -6,9 +6,11 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
     time::Duration,
 };
+
+use parking_lot::Mutex;
 
 use crate::{
     flow::{
@@ -73,14 +75,14 @@ impl Stock {
             // A count notes by itself how it ended, since its caller may not be there any more.
             self.ctx.time.within(patience, counting).await;
         }
-        let last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let last = self.last.lock();
         last.counted.clone()
     }
 
     /// Tells whether the caller is to count now.
     fn begins(&self) -> bool {
         let now = self.ctx.time.moment();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         let is_due = !last.has_begun || last.next.is_some_and(|next| next <= now);
         if is_due {
             (last.has_begun, last.next) = (true, None);
@@ -93,7 +95,7 @@ impl Stock {
         let counting = futures_util::future::try_join(self.held(), self.dead());
         let counted = panics::caught("stock", counting).await;
         let now = self.ctx.time.moment();
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = self.last.lock();
         last.next = Some(now.after(STOCK_COUNTED_EVERY.max(now.since(began) * SHARE)));
         match counted {
             Ok((held, dead)) => last.counted = Some(Counted { held, dead }),

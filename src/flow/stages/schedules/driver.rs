@@ -6,8 +6,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, PoisonError},
+    sync::Arc,
 };
+
+use parking_lot::Mutex;
 
 use super::{
     plans,
@@ -220,13 +222,13 @@ impl Driver {
         let Some(up_to) = left_out.map_or(Some(decided), |seq| seq.checked_sub(1)) else {
             return;
         };
-        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entered = self.entered.lock();
         entered.insert(name.to_owned(), (schedule.incarnation, up_to, now));
     }
 
     /// Tells whether this node has entered the runs up to a number itself.
     pub(super) fn has_entered(&self, name: &str, incarnation: u128, seq: u64) -> bool {
-        let entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let entered = self.entered.lock();
         let known = entered.get(name);
         known.is_some_and(|(of, up_to, _)| *of == incarnation && *up_to >= seq)
     }
@@ -234,7 +236,7 @@ impl Driver {
     /// Forgets what was entered a while ago.
     pub(super) fn forget_old(&self) {
         let since = self.ctx.now().before(ENTERED_REMEMBERED);
-        let mut entered = self.entered.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut entered = self.entered.lock();
         entered.retain(|_, (_, _, at)| *at >= since);
     }
 

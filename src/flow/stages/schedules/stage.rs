@@ -5,12 +5,9 @@
 //! it asks again some seconds later whether the node that should have looked has gone meanwhile. A node that starts, or that was
 //! stopped for a while, reads all schedules once instead; one node does so every quarter of an hour, as a repair.
 
-use std::{
-    collections::BTreeSet,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
+use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
 use tokio_util::sync::CancellationToken;
 
@@ -75,20 +72,20 @@ impl Agenda {
     }
 
     fn hold(&self, looks: impl IntoIterator<Item = Held>) {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         held.extend(looks);
     }
 
     /// Returns the time of the first look at a schedule that is not being looked at.
     fn next(&self, busy: &BTreeSet<String>) -> Option<Millis> {
-        let held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let held = self.held.lock();
         let mut open = held.iter().filter(|one| !busy.contains(&one.wake.name));
         open.next().map(|first| first.wake.at)
     }
 
     /// Takes the first look whose time has come, of a schedule that is not being looked at.
     fn take(&self, now: Millis, busy: &BTreeSet<String>) -> Option<Held> {
-        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut held = self.held.lock();
         let mut due = held.iter().take_while(|one| one.wake.at <= now);
         let due = due.find(|one| !busy.contains(&one.wake.name))?.clone();
         held.remove(&due);

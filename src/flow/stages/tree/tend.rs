@@ -5,11 +5,9 @@
 //! once, on any nodes ([`crate::model::family`]). The memory of the tender is a hint: a node that dies leaves the trees to
 //! the looks of their parents.
 
-use std::{
-    collections::HashMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::HashMap, sync::Arc};
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -449,6 +447,6 @@ impl Tender {
     }
 
     fn memory(&self) -> MutexGuard<'_, HashMap<TaskId, Tended>> {
-        self.tended.lock().unwrap_or_else(PoisonError::into_inner)
+        self.tended.lock()
     }
 }

@@ -7,13 +7,10 @@
 //! nothing. Looks that came up while there was no process are the wheels', which publish for them. When a task is published
 //! twice, because its look comes up meanwhile, the claim refuses it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::future::join_all;
+use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use super::look::{Looker, of_generation, row_action};
@@ -200,7 +197,7 @@ impl Recovery {
     }
 
     fn lock(&self) -> MutexGuard<'_, Progress> {
-        self.progress.lock().unwrap_or_else(PoisonError::into_inner)
+        self.progress.lock()
     }
 
     /// Reads one page of looks and publishes what it asks for.

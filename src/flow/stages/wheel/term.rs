@@ -1,5 +1,4 @@
-//! A term holds the state that the stages of a wheel share, for one unbroken ownership of that wheel by this
-//! node.
+//! A term holds the state that the stages of a wheel share, for one unbroken ownership of that wheel by this node.
 //!
 //! The clock stage begins and ends terms and moves the hands. The read stage fills the memory wheel from the
 //! slots, and the fire stage empties it at the due millisecond. The erase stage truncates. They share this
@@ -8,9 +7,10 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -266,7 +266,7 @@ impl Term {
     }
 
     pub(in crate::flow) fn lock(&self) -> MutexGuard<'_, TermState> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 
     /// Tells whether the node may still act as owner: the term has not ended and the lease holds.

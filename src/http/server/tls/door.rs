@@ -3,13 +3,10 @@
 //! A client may begin a handshake and never end it. So each has a time limit. When too many are under way the oldest ends,
 //! since an honest client is done long before. A client that speaks HTTP without TLS gets an answer that says so.
 
-use std::{
-    collections::BTreeMap,
-    io,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
-};
+use std::{collections::BTreeMap, io, sync::Arc};
 
 use metrics::counter;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
     net::TcpStream,
@@ -196,7 +193,7 @@ impl Places {
     }
 
     fn lock(&self) -> MutexGuard<'_, Taken> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
+        self.taken.lock()
     }
 }
 

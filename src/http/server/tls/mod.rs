@@ -7,13 +7,10 @@
 mod config;
 pub(super) mod door;
 
-use std::{
-    path::PathBuf,
-    sync::{Arc, Mutex, PoisonError, RwLock},
-    time::Duration,
-};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use metrics::{counter, gauge};
+use parking_lot::{Mutex, RwLock};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_rustls::rustls::ServerConfig;
 use tokio_util::sync::CancellationToken;
@@ -83,7 +80,7 @@ impl Tls {
         let seen = read.as_ref().map(Contents::hash);
         let seen = seen.map_err(ToString::to_string);
         {
-            let mut tried = self.tried.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut tried = self.tried.lock();
             if *tried == seen {
                 return Look::Unchanged;
             }
@@ -98,7 +95,7 @@ impl Tls {
             Ok(current) => {
                 note_end(current.end);
                 counter!("tickwheel_tls_reloads_total", "outcome" => "taken").increment(1);
-                *self.current.write().unwrap_or_else(PoisonError::into_inner) = current;
+                *self.current.write() = current;
                 Look::Taken
             }
             Err(error) => {
@@ -140,19 +137,19 @@ impl Tls {
 
     /// The configuration for a new connection.
     fn config(&self) -> Arc<ServerConfig> {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         Arc::clone(&current.config)
     }
 
     /// The end of the certificate as text.
     fn end(&self) -> String {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         current.end.map_or_else(|| "unknown".to_owned(), text)
     }
 
     /// Warns when the certificate ends soon, or has ended.
     fn warns_of_end(&self, now: Millis) -> bool {
-        let current = self.current.read().unwrap_or_else(PoisonError::into_inner);
+        let current = self.current.read();
         let Some(end) = current
             .end
             .filter(|end| *end <= now.after(TLS_CERTIFICATE_END_WARN))

@@ -16,10 +16,11 @@
 
 use std::{
     collections::{HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::Arc,
 };
 
 use async_trait::async_trait;
+use parking_lot::{Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
 use super::link::Replicas;
@@ -219,7 +220,7 @@ impl<C: Carrier> Gather<C> {
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Replicas, Home<C>>> {
-        self.homes.lock().unwrap_or_else(PoisonError::into_inner)
+        self.homes.lock()
     }
 }
 

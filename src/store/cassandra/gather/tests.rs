@@ -19,7 +19,7 @@ impl Carrier for Slow {
     type Answer = u32;
 
     async fn carry(&self, items: Vec<u32>) -> Vec<u32> {
-        self.requests.lock().unwrap().push(items.clone());
+        self.requests.lock().push(items.clone());
         self.turns.acquire().await.unwrap().forget();
         assert!(!items.contains(&666), "this one ends its lane");
         items
@@ -69,7 +69,7 @@ impl Rig {
 
     /// Returns how many items each request had so far.
     fn sizes(&self) -> Vec<usize> {
-        self.requests.lock().unwrap().iter().map(Vec::len).collect()
+        self.requests.lock().iter().map(Vec::len).collect()
     }
 
     async fn let_through(&self, requests: usize) {
@@ -119,7 +119,7 @@ async fn what_does_not_fit_beside_the_others_waits_for_the_next_request() {
     };
     rig.ask(Vec::new(), 50, large).await;
     rig.ask(Vec::new(), 51, large).await;
-    let sent = rig.requests.lock().unwrap().last().cloned();
+    let sent = rig.requests.lock().last().cloned();
     assert_eq!(sent, Some(vec![50]), "51 would make it too large");
     // An item that is too large for any request has one to itself.
     let huge = Load {
@@ -128,7 +128,7 @@ async fn what_does_not_fit_beside_the_others_waits_for_the_next_request() {
     };
     rig.ask(Vec::new(), 52, huge).await;
     rig.let_through(100).await;
-    let requests = rig.requests.lock().unwrap().clone();
+    let requests = rig.requests.lock().clone();
     assert!(requests.contains(&vec![51]) && requests.contains(&vec![52]));
 }
 
@@ -144,7 +144,7 @@ async fn what_is_full_leaves_at_once_whatever_waits_before_it() {
         ..ONE
     };
     rig.ask(Vec::new(), 99, full).await;
-    let sent = rig.requests.lock().unwrap().concat();
+    let sent = rig.requests.lock().concat();
     assert!(sent.contains(&99), "{sent:?}");
     rig.let_through(100).await;
 }
@@ -164,7 +164,7 @@ async fn servers_that_hang_hold_nobody_up_for_long_and_who_gave_up_is_not_sent()
     assert_eq!(rig.sizes().len(), before);
     // No request is answered.
     rig.time.sleep(GATHERED_WAIT_MAX).await;
-    let sent = rig.requests.lock().unwrap().last().cloned();
+    let sent = rig.requests.lock().last().cloned();
     assert_eq!(sent, Some(vec![61, 62]));
     rig.let_through(100).await;
     let mut answers = rig.asked.join_all().await;

@@ -4,10 +4,7 @@
 //! since: ten megabytes a second at 5,000 tasks/s. So a snapshot is held only until the readers of all keyspaces stand at its
 //! moment. A reader holds the buffers and tables that its keyspace had then, also when they are merged or dropped.
 
-use std::{
-    collections::VecDeque,
-    sync::{Arc, PoisonError},
-};
+use std::{collections::VecDeque, sync::Arc};
 
 use fjall::AbstractTree as _;
 use lsm_tree::{Guard as _, IterGuardImpl};
@@ -131,7 +128,7 @@ impl Pieces {
 fn readers(shared: &Shared, open: &Open) -> VecDeque<(Space, Rows)> {
     // A table that is dropped between the moment and its reader would be missed.
     let alone = &shared.dropping;
-    let _alone = alone.lock().unwrap_or_else(PoisonError::into_inner);
+    let _alone = alone.lock();
     // Until all readers stand, nothing is merged away that was there at the moment.
     let snapshot = open.snapshot();
     let reader = |space: Space| -> (Space, Rows) {

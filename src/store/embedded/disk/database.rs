@@ -14,13 +14,14 @@ use std::{
     panic::{self, AssertUnwindSafe, catch_unwind},
     path::{Path, PathBuf},
     sync::{
-        Arc, Mutex, MutexGuard, Once, PoisonError,
+        Arc, Once,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
     time::Duration,
 };
 
 use fjall::{AbstractTree as _, Database, Error as Cause, Keyspace, PersistMode, Slice, Snapshot};
+use parking_lot::{Mutex, MutexGuard};
 
 use super::{
     background, forms,
@@ -176,11 +177,11 @@ impl Open {
 
     /// Returns the ticks that were erased ahead of the clocks.
     pub(in crate::store::embedded) fn marks(&self) -> MutexGuard<'_, Marks> {
-        self.marks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.marks.lock()
     }
 
     fn clocks(&self) -> MutexGuard<'_, HashMap<Slice, ClockRow>> {
-        self.clocks.lock().unwrap_or_else(PoisonError::into_inner)
+        self.clocks.lock()
     }
 
     /// Puts everything that was recovered from the journal into tables. After a failed sync the system may show bytes
@@ -216,7 +217,7 @@ impl Open {
         &self,
         mut tell: impl FnMut(&Arc<PathBuf>),
     ) {
-        let mut seen = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut seen = self.tables.lock();
         for (space, seen) in Space::ALL.into_iter().zip(seen.iter_mut()) {
             let version = self.space(space).tree.current_version();
             if seen.as_ref().map(|seen| seen.version) == Some(version.id()) {
@@ -323,8 +324,7 @@ impl Open {
         }
         let witness = self.witness.as_ref();
         let witness = witness.filter(|_| durability != PersistMode::Buffer);
-        let mut witness =
-            witness.map(|witness| witness.lock().unwrap_or_else(PoisonError::into_inner));
+        let mut witness = witness.map(|witness| witness.lock());
         // The batch goes into this journal and gets this number, or later ones where another thread comes between.
         let journal = witness
             .as_mut()

@@ -9,10 +9,9 @@
 //! then lets fewer in and refuses the rest. It is no bound by itself: no caller waits longer than the longest
 //! wait.
 
-use std::{
-    sync::{Mutex, MutexGuard, PoisonError},
-    time::Duration,
-};
+use std::time::Duration;
+
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::time_source::Moment;
 
@@ -69,7 +68,7 @@ impl WriteStall {
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.state.lock()
     }
 }
 

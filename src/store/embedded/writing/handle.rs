@@ -3,13 +3,14 @@
 use std::{
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc,
         mpsc::{RecvTimeoutError, SyncSender, sync_channel},
     },
     thread::{self, JoinHandle},
     time::Duration,
 };
 
+use parking_lot::Mutex;
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{
@@ -76,7 +77,7 @@ impl WriterHandle {
     #[cfg(test)]
     pub(in crate::store::embedded) fn break_writer(&self) {
         if let Way::Inline(writer) = &self.way {
-            let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut writer = writer.lock();
             writer.panicked();
         }
     }
@@ -142,7 +143,7 @@ impl WriterHandle {
 }
 
 fn write_inline(writer: &Mutex<Writer>, act: Act) {
-    let mut writer = writer.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut writer = writer.lock();
     writer.turn(vec![act]);
 }
 
