@@ -10,7 +10,7 @@ use tokio::{
 use tokio_util::sync::CancellationToken;
 use tracing::Level;
 
-use super::{Exit, Failure, drill::DrillArgs, node, supervisor::Supervisor, variables};
+use super::{Exit, Failure, drill::DrillArgs, node, supervisor, variables};
 use crate::{
     app,
     config::{LogFormat, Problem, Settings, SettingsArgs},
@@ -80,9 +80,7 @@ async fn serve(
     listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (ready, is_ready) = oneshot::channel();
     let time = drill.time().await;
-    if let Some(supervisor) = Supervisor::of_environment(|name| std::env::var(name).ok()) {
-        tokio::spawn(supervisor.tell(time.clone(), is_ready, stop.clone()));
-    }
+    tokio::spawn(supervisor::tell(time.clone(), is_ready, stop.clone()));
     let traces = traces(settings, &options.name)?;
     let ended = app::run(options, time, Some(prometheus), stop, ready).await;
     if let Some(traces) = traces {

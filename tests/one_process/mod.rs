@@ -15,5 +15,6 @@ mod refused;
 mod sizes;
 mod small_disk;
 mod stands_still;
+mod supervised;
 mod time_off;
 mod traces;
