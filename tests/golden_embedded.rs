@@ -133,43 +133,6 @@ fn keys_and_values_of_the_embedded_store_are_unchanged() {
     assert_eq!(now, golden, "the format has changed; it is now:\n{now}");
 }
 
-/// Returns the bytes that a golden file has under a name.
-fn unhex(golden: &str, name: &str) -> Vec<u8> {
-    let lines = golden.lines().skip_while(|line| *line != name).skip(1);
-    let text: String = lines
-        .take_while(|line| line.starts_with(' '))
-        .map(str::trim)
-        .collect();
-    assert!(!text.is_empty(), "{name} is not there");
-    let byte = |at: usize| u8::from_str_radix(&text[at..at + 2], 16).unwrap();
-    (0..text.len()).step_by(2).map(byte).collect()
-}
-
-/// Format 2 stored start and spills of every entry, and all fields of every spec.
-#[test]
-fn what_format_2_wrote_is_read() {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/embedded_2.txt");
-    let golden = std::fs::read_to_string(&file).unwrap();
-    for (name, entry) in entries() {
-        let stored = unhex(&golden, &format!("value: {name}"));
-        let read = value::parse_entry(entry.key, entry.written, &stored);
-        assert_eq!(read.as_ref(), Ok(&entry), "{name}");
-        let key = key::version(&entry.key, entry.written);
-        assert_eq!(key[..], unhex(&golden, &format!("key: {name}")), "{name}");
-    }
-    let stored = unhex(&golden, "value: task");
-    assert_eq!(value::parse_task(id(), &stored).ok(), Some(task()));
-}
-
-/// Format 4 has two keyspaces more, and the others as they were.
-#[test]
-fn what_format_3_wrote_is_written_in_the_same_way() {
-    let file = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/embedded_3.txt");
-    let golden = std::fs::read_to_string(&file).unwrap();
-    let now = rendered();
-    assert!(golden.len() > 1000 && now.starts_with(&golden));
-}
-
 #[test]
 fn keys_and_values_are_read_as_they_were_written() {
     for (name, entry) in entries() {

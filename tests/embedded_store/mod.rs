@@ -92,17 +92,27 @@ fn another_format_or_shape_is_refused_in_words() {
     }
     let format = directory.path().join("FORMAT");
     let text = fs::read_to_string(&format).unwrap();
-    fs::write(&format, text.replace("format=4", "format=7")).unwrap();
-    let said = refusal(settings(directory.path(), Mode::Threaded));
-    assert!(said.contains("has format 7"), "{said}");
+    // Formats before the first release, with the check sum and without, and a later one.
+    for other in ["1", "2", "3", "7"] {
+        let whole = text.replace("format=4", &format!("format={other}"));
+        let (without_sum, _) = whole.split_once("check=").unwrap();
+        for written in [whole.as_str(), without_sum] {
+            fs::write(&format, written).unwrap();
+            let said = refusal(settings(directory.path(), Mode::Threaded));
+            let named = format!("has format {other}, and this program reads format 4");
+            assert!(said.contains(&named), "{said}");
+            assert!(said.contains("use the program that made it"), "{said}");
+            assert_eq!(fs::read_to_string(&format).unwrap(), written);
+        }
+    }
     fs::remove_file(&format).unwrap();
     let said = refusal(settings(directory.path(), Mode::Threaded));
     assert!(said.contains("FORMAT is missing"), "{said}");
-    // An older format, which has no check sum, is raised, so that no earlier program may open the directory any more.
-    let before = text.replace("format=4", "format=2");
-    fs::write(&format, before.split_once("check=").unwrap().0).unwrap();
+    // The first directories of 0.2.0 have no check sum.
+    let (without_sum, _) = text.split_once("check=").unwrap();
+    fs::write(&format, without_sum).unwrap();
     open(directory.path());
-    assert_eq!(fs::read_to_string(&format).unwrap(), text);
+    assert_eq!(fs::read_to_string(&format).unwrap(), without_sum);
     fs::remove_dir_all(directory.path().join("store")).unwrap();
     let settings = settings(directory.path(), Mode::Threaded);
     let error = embedded::Store::open(settings, &TimeSource::real()).unwrap_err();

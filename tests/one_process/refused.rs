@@ -66,11 +66,12 @@ fn a_directory_of_another_version_or_shape_is_refused() {
     let directory = TempDir::new().expect("a directory");
     let data = directory.path().join("data");
     fs::create_dir(&data).expect("a directory");
-    fs::write(data.join("FORMAT"), "tickwheel data directory\nformat=7\n").expect("a file");
-    refused(
-        &serve(&data, &[]),
-        &["has format 7", "another data directory"],
-    );
+    for format in [3, 7] {
+        let text = format!("tickwheel data directory\nformat={format}\n");
+        fs::write(data.join("FORMAT"), text).expect("a file");
+        let named = format!("has format {format}, and this program reads format 4");
+        refused(&serve(&data, &[]), &[&named, "another data directory"]);
+    }
     fs::write(data.join("FORMAT"), "something else\n").expect("a file");
     refused(&serve(&data, &[]), &["does not say which format"]);
     let file = directory.path().join("file");

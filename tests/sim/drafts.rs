@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::base::api::NewTask,
+    flow::base::{api::NewTask, level_memory::Levels},
     model::{
         backoff::{Backoff, Jitter},
+        level::Level,
         target::Target,
         task::{Body, Content, Priority, Spec},
         time::Millis,
@@ -70,4 +71,15 @@ fn spec(target: Target) -> Spec {
             ..Content::default()
         }),
     }
+}
+
+/// Levels that follow-ups and children that wait for their parent need, as long as every released program knows every task.
+pub(crate) fn levels() -> Levels {
+    Levels::needed_by(|spec| {
+        if spec.is_after_parent() {
+            Some((Level::FIRST, "after_parent"))
+        } else {
+            (!spec.then.is_empty()).then_some((Level::FIRST, "then"))
+        }
+    })
 }

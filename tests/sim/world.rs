@@ -238,7 +238,7 @@ impl World {
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
-            levels: Default::default(),
+            levels: super::drafts::levels(),
             failed_steps: Default::default(),
             settings: self.settings,
         }

@@ -19,7 +19,7 @@ use crate::{
     config::Settings,
     model::time::Millis,
     store::embedded::{
-        self, CheckedTables, Format, Found, RESERVE_BYTES_DEFAULT,
+        self, CheckedTables, Found, RESERVE_BYTES_DEFAULT,
         journal::{Damage, Kind, Repaired},
     },
     time_source::TimeSource,
@@ -49,16 +49,9 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
             ABOUT,
             format!("nothing is in {shown} yet: `tickwheel serve` sets it up"),
         )),
-        Ok(Found::Free(Format::Ours)) => findings.push(good(
+        Ok(Found::Free) => findings.push(good(
             ABOUT,
             format!("{shown} has the format of this version; no process uses it"),
-        )),
-        Ok(Found::Free(Format::Before)) => findings.push(good(
-            ABOUT,
-            format!(
-                "{shown} was written by an earlier version, which cannot open it any more once this one has: keep a copy \
-                 if you may want to go back; no process uses it"
-            ),
         )),
         Ok(Found::InUse(holder)) => {
             findings.push(good(ABOUT, format!("{shown} is in use by {holder}")));
@@ -67,7 +60,7 @@ pub(super) async fn look(settings: &Settings, time: &TimeSource) -> Result<Vec<F
         }
         Err(error) => findings.push(bad(ABOUT, error.to_string())),
     }
-    if matches!(inspected, Ok(Found::Free(_))) {
+    if matches!(inspected, Ok(Found::Free)) {
         findings.extend(journals(directory));
     }
     findings.extend(open_to_others(directory));

@@ -27,7 +27,6 @@ pub(in crate::cli) async fn init(settings: &Settings) -> Result<(), Failure> {
     let found = match initialized {
         Initialized::Created => "is ready",
         Initialized::AlreadyThere => "was ready already",
-        Initialized::Migrated => "was of an earlier version and has the present one now",
     };
     let mut out = std::io::stdout().lock();
     writeln!(

@@ -1,8 +1,8 @@
 //! The levels tell a node which features every node of the cluster knows ([`crate::model::level`]).
 //!
 //! A node writes its level as a row of the index before it writes itself into the list of nodes, so a node that finds it
-//! there finds its level. A node without such a row is one of an earlier version. A level belongs to a life of a process and
-//! never changes, so each is read once. A node counts as long as its row is in the list, some 30 s behind its death.
+//! there finds its level. A node without such a row has level 0, which no released program has. A level belongs to a life of a
+//! process and never changes, so each is read once. A node counts as long as its row is in the list, some 30 s behind its death.
 //!
 //! On a store of one process there are no others, and no rows.
 
@@ -67,7 +67,7 @@ pub(in crate::flow) async fn learn(ctx: &Context, nodes: &[NodeRow]) -> Result<(
         .retain(|node, _| nodes.iter().any(|row| row.node == *node));
     known.levels.extend(read);
     let levels = nodes.iter().map(|row| of(row.node, &known.levels));
-    let least = levels.map(|level| level.unwrap_or(Level::FIRST)).min();
+    let least = levels.map(|level| level.unwrap_or(Level::UNKNOWN)).min();
     if let Some(least) = least
         && known.least != Some(least)
         && (known.least.is_some() || least != Level::OWN)

@@ -14,7 +14,6 @@ use crate::{
         context::Context,
         documents,
         entries::entry_writer::Placer,
-        levels,
         read::find::Finder,
         rows::transition::{Moved, Mover},
     },
@@ -22,7 +21,6 @@ use crate::{
         family::Refusal,
         holder::Holder,
         ids::TaskId,
-        level::Level,
         row::TaskRow,
         state::{self, Event},
         task::Spec,
@@ -106,10 +104,6 @@ impl Adopter {
         row: Option<TaskRow>,
         spec: &Arc<Spec>,
     ) -> Result<Parent, Fault> {
-        // A node that does not compare the name of a write would make it a task without children again.
-        if levels::least(&self.ctx).await? < Level::NAMED_ROWS {
-            return Err(Fault::Upgrading { field: "parent" });
-        }
         if row.is_none() {
             self.see_to_its_entry(parent, spec).await?;
         }

@@ -27,12 +27,7 @@ use crate::{
         },
     },
     limits,
-    model::{
-        entry::Entry,
-        ids::TaskId,
-        level::{self, Level},
-        task::Spec,
-    },
+    model::{entry::Entry, ids::TaskId, task::Spec},
 };
 
 impl Registrar {
@@ -42,20 +37,20 @@ impl Registrar {
         &self,
         incoming: Vec<Incoming>,
     ) -> Vec<Result<TaskView, Fault>> {
-        let needs = |task: &Incoming| level::needed(&task.spec).0 > Level::FIRST;
-        if !incoming.iter().any(needs) {
+        let needed = |task: &Incoming| self.ctx.levels.needed(&task.spec);
+        if incoming.iter().all(|task| needed(task).is_none()) {
             return self.enter_known(incoming).await;
         }
         let least = levels::least(&self.ctx).await;
         let mut known = Vec::with_capacity(incoming.len());
         let mut results = Vec::with_capacity(incoming.len());
         for task in incoming {
-            let (needed, field) = level::needed(&task.spec);
-            results.push(match &least {
-                _ if needed == Level::FIRST => None,
-                Err(fault) => Some(Err(fault.clone())),
-                Ok(least) if needed > *least => Some(Err(Fault::Upgrading { field })),
-                Ok(_) => None,
+            results.push(match (needed(&task), &least) {
+                (Some(_), Err(fault)) => Some(Err(fault.clone())),
+                (Some((level, field)), Ok(least)) if level > *least => {
+                    Some(Err(Fault::Upgrading { field }))
+                }
+                (Some(_), Ok(_)) | (None, _) => None,
             });
             if results.last().is_some_and(Option::is_none) {
                 known.push(task);
@@ -72,11 +67,12 @@ impl Registrar {
     /// # Errors
     /// [`Fault::Upgrading`], or that the store is away.
     pub(super) async fn check_level(&self, spec: &Spec) -> Result<(), Fault> {
-        let (needed, field) = level::needed(spec);
-        if needed > Level::FIRST && needed > levels::least(&self.ctx).await? {
-            return Err(Fault::Upgrading { field });
+        match self.ctx.levels.needed(spec) {
+            Some((level, field)) if level > levels::least(&self.ctx).await? => {
+                Err(Fault::Upgrading { field })
+            }
+            Some(_) | None => Ok(()),
         }
-        Ok(())
     }
 
     /// Writes tasks of which every node of the cluster knows all features.

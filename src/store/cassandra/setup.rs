@@ -5,8 +5,7 @@
 //! ready last, so that an interrupted run is noticed at connect. One person at a time should run it: servers
 //! without transactional schema changes may fail over a table that is created twice at once.
 //!
-//! A keyspace of an earlier schema version gets the tables that it lacks, and is declared to be of the present version
-//! last. Nodes of the earlier version that are connected then go on; they are refused when they start again.
+//! A keyspace of another schema version is refused, and nothing is made in it.
 
 use std::fmt;
 
@@ -24,11 +23,8 @@ use crate::{
 const KEYSPACE: &str = include_str!("../../../schemas/cassandra/keyspace.cql");
 const TABLES: &str = include_str!("../../../schemas/cassandra/tables.cql");
 
-/// Version of the tables. A program uses no other than its own. Version 2 has the tables `record` and `index_row`.
+/// Version of the tables: that of the first release, 0.2.0. A program uses no other than its own.
 const SCHEMA_VERSION: i32 = 2;
-
-/// The first version. Every version since only adds tables, so that [`init`] can raise a keyspace.
-const SCHEMA_VERSION_FIRST: i32 = 1;
 
 /// The quorum that every node uses. A keyspace made for another one must not be used with this one: a mix of
 /// both loses linearizability.
@@ -41,8 +37,6 @@ pub enum Initialized {
     Created,
     /// A keyspace with these settings, ready.
     AlreadyThere,
-    /// A keyspace of an earlier schema version, ready: it has the present version now.
-    Migrated,
 }
 
 /// Makes a keyspace ready for [`Store::connect`].
@@ -79,12 +73,11 @@ async fn init_checked(
     }
     let store = Store::assemble(link, settings, shape, time).await?;
     smoke::test(&store).await?;
-    if found.ready && found.schema_version == SCHEMA_VERSION {
+    if found.ready {
         return Ok(Initialized::AlreadyThere);
     }
-    found.declare_ready(&store.link, &settings.keyspace).await?;
-    let raised = found.ready.then_some(Initialized::Migrated);
-    Ok(raised.unwrap_or(Initialized::Created))
+    declare_ready(&store.link, &settings.keyspace).await?;
+    Ok(Initialized::Created)
 }
 
 /// Refuses a keyspace that cannot be made ready before anything is made in it. A later program may have dropped a table, or made
@@ -224,11 +217,10 @@ impl Meta {
     }
 
     fn same_settings(&self, wanted: &Self, keyspace: &str) -> Result<(), Error> {
-        if !(SCHEMA_VERSION_FIRST..=SCHEMA_VERSION).contains(&self.schema_version) {
+        if self.schema_version != SCHEMA_VERSION {
             return Err(self.foreign(keyspace));
         }
         let settings = |meta: &Self| Self {
-            schema_version: SCHEMA_VERSION,
             ready: false,
             ..meta.clone()
         };
@@ -256,14 +248,6 @@ impl Meta {
     /// Returns the shape, if this program can use the keyspace.
     pub(super) fn usable(&self, keyspace: &str) -> Result<Shape, Error> {
         let unsuitable = |reason: String| Err(Error::Unsuitable { reason });
-        let is_earlier = (SCHEMA_VERSION_FIRST..SCHEMA_VERSION).contains(&self.schema_version);
-        if self.consistency == CONSISTENCY && is_earlier {
-            return unsuitable(format!(
-                "keyspace {keyspace} has schema version {}, and this program needs version {SCHEMA_VERSION}: run \
-                 `tickwheel init` of this program; it adds what is missing and keeps all tasks",
-                self.schema_version
-            ));
-        }
         if self.schema_version != SCHEMA_VERSION || self.consistency != CONSISTENCY {
             return Err(self.foreign(keyspace));
         }
@@ -278,24 +262,6 @@ impl Meta {
                 &format!("keyspace {keyspace} has {self}"),
             )
         })
-    }
-
-    /// Declares the keyspace to be ready and of the present version, unless it was changed since it was read.
-    async fn declare_ready(&self, link: &Link, keyspace: &str) -> Result<(), Error> {
-        let operation = "finish the keyspace";
-        let text = format!(
-            "UPDATE {keyspace}.meta SET ready = true, schema_version = ? WHERE name = 'settings' \
-             IF schema_version = ?"
-        );
-        let statement = link.prepare(text).await?;
-        let values = (SCHEMA_VERSION, self.schema_version);
-        match link.swap(operation, &statement, values).await? {
-            Reply::Applied => Ok(()),
-            Reply::Refused(_) | Reply::Unknown => Err(super::link::unavailable(
-                operation,
-                "its last step may not have been done: run `tickwheel init` again",
-            )),
-        }
     }
 
     fn shape(&self) -> Option<Shape> {
@@ -323,6 +289,22 @@ impl fmt::Display for Meta {
             "{wheels} wheels, ticks of {tick_ms} ms, {slots} slots (schema version {schema_version}, consistency \
              {consistency})"
         )
+    }
+}
+
+/// Declares the keyspace to be ready, unless another program has changed it since it was read.
+async fn declare_ready(link: &Link, keyspace: &str) -> Result<(), Error> {
+    let operation = "finish the keyspace";
+    let text = format!(
+        "UPDATE {keyspace}.meta SET ready = true WHERE name = 'settings' IF schema_version = ?"
+    );
+    let statement = link.prepare(text).await?;
+    match link.swap(operation, &statement, (SCHEMA_VERSION,)).await? {
+        Reply::Applied => Ok(()),
+        Reply::Refused(_) | Reply::Unknown => Err(super::link::unavailable(
+            operation,
+            "its last step may not have been done: run `tickwheel init` again",
+        )),
     }
 }
 

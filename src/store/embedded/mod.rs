@@ -46,10 +46,6 @@ mod clock;
 mod disk;
 mod erased;
 mod faults;
-#[cfg(test)]
-mod format_2_tests;
-#[cfg(test)]
-mod format_3_tests;
 pub mod journal;
 pub mod key;
 #[cfg(debug_assertions)]
@@ -91,7 +87,7 @@ use self::{
 };
 pub use self::{
     disk::{
-        directory::{Format, Found, check_tables, damages, inspect, repair},
+        directory::{Found, check_tables, damages, inspect, repair},
         space::{Probed, probe},
         tables::{CheckedTables, DamagedFile, Defect},
     },
@@ -199,12 +195,12 @@ impl Store {
             free_bytes,
         } = settings;
         let directory = Directory::lock(&directory)?;
-        let format = directory.check(&shape)?;
+        let is_set_up = directory.check(&shape)?;
         let path = directory.store();
         let ballast = directory.ballast(ballast_bytes);
         let room = Room::new(&directory, reserve_bytes, ballast, free_bytes);
         room.make_to_open();
-        if format.is_none() {
+        if !is_set_up {
             directory.check_clock(time.now())?;
         }
         if !path.is_dir() {
@@ -213,8 +209,8 @@ impl Store {
         let open = disk::database::open(&path, &shape)?;
         refuse_if_larger(&open, &shape, &path)?;
         shape::check(&open, &shape, &format!("FORMAT beside {}", path.display()))?;
-        if let Some(format) = format {
-            directory.raise(format, &shape)?;
+        if is_set_up {
+            directory.sync()?;
         } else {
             refuse_if_used(&open, &path)?;
             directory.set_up(&shape)?;

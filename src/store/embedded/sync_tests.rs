@@ -10,9 +10,7 @@ use uuid::Uuid;
 use super::{
     Settings, Store,
     disk::database::{Space, open},
-    erased,
-    format_2_tests::{bytes, entry},
-    key,
+    erased, key,
     tests::{created, shape},
     value,
     writing::group::Group,
@@ -20,6 +18,7 @@ use super::{
 use crate::{
     model::{
         clock::ClockRow,
+        entry::Entry,
         ids::TaskId,
         record::{Change, Kind, Mark, Name},
         state::{Expect, State, Transition},
@@ -36,6 +35,24 @@ use crate::{
 };
 
 const NOW: Millis = Millis(1_790_000_000_000);
+
+const GOLDEN: &str = include_str!("../../../tests/golden/embedded.txt");
+
+/// Returns the bytes that the golden file has under a name.
+fn bytes(name: &str) -> Vec<u8> {
+    let lines = GOLDEN.lines().skip_while(|line| *line != name).skip(1);
+    let text: String = lines
+        .take_while(|line| line.starts_with(' '))
+        .map(str::trim)
+        .collect();
+    let byte = |at: usize| u8::from_str_radix(text.get(at..at + 2).unwrap(), 16).unwrap();
+    (0..text.len()).step_by(2).map(byte).collect()
+}
+
+fn entry(name: &str) -> Entry {
+    let (key, written) = key::parse_version(&bytes(&format!("key: {name}"))).unwrap();
+    value::parse_entry(key, written, &bytes(&format!("value: {name}"))).unwrap()
+}
 
 fn threaded(directory: &std::path::Path) -> Arc<Store> {
     let settings = Settings::new(directory, shape(1024));

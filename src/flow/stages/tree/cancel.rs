@@ -17,7 +17,7 @@ use crate::{
         base::{
             api::{CancelOutcome, Fault},
             context::Context,
-            documents, levels,
+            documents,
             rows::transition::Mover,
             tables::trees::{self, Cursor, Written},
         },
@@ -28,7 +28,6 @@ use crate::{
         again,
         family::{self, Cancel},
         ids::TaskId,
-        level::Level,
         task::Spec,
     },
     schema::ChildRow,
@@ -89,11 +88,8 @@ impl Feller {
     /// Begins a cancel of the tree of a parent: what comes behind it goes on without the caller.
     ///
     /// # Errors
-    /// When the store is away, or nodes of an earlier version run; repeating it is safe.
+    /// When the store is away; repeating it is safe.
     pub(super) async fn begin(&self, parent: TaskId, spec: &Arc<Spec>) -> Result<Marked, Fault> {
-        if levels::least(&self.ctx).await? < Level::CANCELLED_TREES {
-            return Err(Fault::Upgrading { field: "tree" });
-        }
         let row = self.mover.row(parent).await?;
         if row.as_ref().is_none_or(|row| row.detail.tree.is_none()) {
             self.canceller.come_back(parent, row.as_ref(), spec).await?;

@@ -143,7 +143,7 @@ impl Forester {
     /// of the tree, without a caller.
     ///
     /// # Errors
-    /// When the store is away, or nodes of an earlier version run; what was written stays so.
+    /// When the store is away; what was written stays so.
     pub async fn cancel(&self, root: TaskId) -> Result<Option<TreeCancelled>, Fault> {
         let seen = self.finder.listed(root).await?;
         let mut marked = match seen.filter(|task| task.spec.is_parent()) {

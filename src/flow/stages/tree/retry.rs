@@ -15,7 +15,6 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
-        levels,
         read::find::{Finder, is_hidden},
         rows::transition::Mover,
         tables::trees::{self, Cursor},
@@ -25,7 +24,6 @@ use crate::{
         again,
         family::{Outcome, TreeOutcome},
         ids::TaskId,
-        level::Level,
         row::{State, TaskRow},
         task::Spec,
         time::Millis,
@@ -117,17 +115,12 @@ impl Retrier {
     /// left alone. A tree that goes on in a later round is walked, too.
     ///
     /// # Errors
-    /// When the store is away, or nodes of an earlier version run; repeating it is safe.
+    /// When the store is away; repeating it is safe.
     pub async fn retry(
         &self,
         root: TaskId,
         before: Option<Millis>,
     ) -> Result<Option<Result<TreeRetried, NotRetried>>, Fault> {
-        if levels::least(&self.ctx).await? < Level::ROUNDS {
-            return Err(Fault::Upgrading {
-                field: "retry-failed",
-            });
-        }
         let Some(view) = self.finder.listed(root).await? else {
             return Ok(None);
         };

@@ -13,10 +13,7 @@ use super::format::{self, Counts, End, Head, PIECE_BYTES, Piece};
 use crate::store::{
     Error,
     embedded::{
-        disk::{
-            database::{Open, Space},
-            directory::FORMAT,
-        },
+        disk::database::{Open, Space},
         faults::fault,
         shared::Shared,
     },
@@ -72,7 +69,7 @@ impl Pieces {
                     shape: self.shared.shape,
                     made: self.shared.time.now(),
                 };
-                Ok(Some(format::head(&head, FORMAT)))
+                Ok(Some(format::head(&head)))
             }
             Next::Rows => {
                 self.is_current()?;

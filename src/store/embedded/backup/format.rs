@@ -38,7 +38,7 @@ use crate::{
     store::{
         Error,
         embedded::{
-            disk::database::Space,
+            disk::{database::Space, directory::FORMAT},
             sealed::{Seal, seal_of, sealed},
         },
     },
@@ -125,12 +125,12 @@ impl From<Unreadable> for Error {
 }
 
 /// Writes the head.
-pub(super) fn head(head: &Head, format: &str) -> Vec<u8> {
+pub(super) fn head(head: &Head) -> Vec<u8> {
     let (wheels, slots) = (head.shape.wheels(), head.shape.slots());
     let tick = head.shape.tick().duration().as_millis();
     let made = head.made.0;
     finished(format!(
-        "{MAGIC}\nformat={format}\nwheels={wheels}\ntick_ms={tick}\nslots={slots}\nmade_ms={made}\n"
+        "{MAGIC}\nformat={FORMAT}\nwheels={wheels}\ntick_ms={tick}\nslots={slots}\nmade_ms={made}\n"
     ))
 }
 
@@ -246,10 +246,10 @@ pub(super) struct Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads the head. The format of keys and values must be one of `known`.
-    pub(super) fn open(mut from: R, known: &[&str]) -> Result<(Self, Head), Unreadable> {
+    /// Reads the head. The format of keys and values must be ours.
+    pub(super) fn open(mut from: R) -> Result<(Self, Head), Unreadable> {
         let text = head_text(&mut from)?;
-        let (lines, head) = parsed(&text, known)?;
+        let (lines, head) = parsed(&text)?;
         let reader = Self {
             from,
             since: since(lines)?,
@@ -343,7 +343,7 @@ fn head_text(from: &mut impl Read) -> Result<String, Unreadable> {
 }
 
 /// Reads the lines of a head. One of a later program is named as such, whatever else it has.
-fn parsed<'a>(text: &'a str, known: &[&str]) -> Result<(&'a str, Head), Unreadable> {
+fn parsed(text: &str) -> Result<(&str, Head), Unreadable> {
     let foreign = |what: String| Unreadable::Foreign(what);
     let first = text.lines().next().unwrap_or_default();
     if ![MAGIC, MAGIC_INCREMENT].contains(&first) {
@@ -356,10 +356,9 @@ fn parsed<'a>(text: &'a str, known: &[&str]) -> Result<(&'a str, Head), Unreadab
     }
     let found = |name: &str| line(text, name);
     let format = found("format").unwrap_or_default();
-    if !known.contains(&format) {
+    if format != FORMAT {
         return Err(foreign(format!(
-            "its rows have format {format}, and this program reads {}: use the program that made it",
-            known.join(", ")
+            "its rows have format {format}, and this program reads format {FORMAT}: use the program that made it"
         )));
     }
     let damaged = || foreign("its head is damaged: use another backup".to_owned());

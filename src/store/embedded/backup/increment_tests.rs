@@ -29,7 +29,7 @@ fn whole(rows: &Rows, made: i64) -> Vec<u8> {
         shape: shape(2),
         made: Millis(made),
     };
-    let (mut bytes, mut counts) = (format::head(&head, "4"), Counts::default());
+    let (mut bytes, mut counts) = (format::head(&head), Counts::default());
     for space in Space::ALL {
         let mut piece = Piece::of(space);
         for (_, key, value) in rows.iter().filter(|(of, ..)| *of == space) {

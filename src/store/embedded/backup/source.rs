@@ -16,13 +16,7 @@ use super::{
     format::{Counts, End, Head, PIECE_BYTES, Part, Reader, Unreadable},
     row::{Row, Sum},
 };
-use crate::{
-    limits::BACKUP_CHAIN_MAX,
-    store::{
-        Error,
-        embedded::disk::directory::{FORMAT, FORMATS_BEFORE},
-    },
-};
+use crate::{limits::BACKUP_CHAIN_MAX, store::Error};
 
 /// Bytes that are read from a file at once.
 const BUFFER_BYTES: usize = 256 * 1024;
@@ -68,8 +62,7 @@ impl<'a> Source<'a> {
     }
 
     fn plain(from: Box<dyn Read + 'a>) -> Result<Self, Unreadable> {
-        let known = [&FORMATS_BEFORE[..], &[FORMAT]].concat();
-        let (reader, head) = Reader::open(from, &known)?;
+        let (reader, head) = Reader::open(from)?;
         Ok(Self {
             head,
             head_text: reader.head().to_owned(),

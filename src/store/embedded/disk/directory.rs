@@ -30,12 +30,9 @@ use crate::{
     },
 };
 
-/// The version of the format that this program writes. Raise it when keys or values change, and when there is a new kind of
-/// data that an earlier program must not pass over.
+/// The version of the format that this program reads and writes: that of the first release, 0.2.0. Raise it when keys or values
+/// change, and when there is a new kind of data that an earlier program must not pass over; read the one before as well then.
 pub(in crate::store::embedded) const FORMAT: &str = "4";
-
-/// Versions that it reads as well. A directory of one of them becomes one of [`FORMAT`] when it is opened.
-pub(in crate::store::embedded) const FORMATS_BEFORE: [&str; 2] = ["2", "3"];
 
 /// How often the lock is tried, and how long each wait in between is: a second together.
 const LOCK_TRIES: u32 = 50;
@@ -126,32 +123,15 @@ impl Directory {
         Ballast::of(&self.path, bytes)
     }
 
-    /// Checks that the contents have a format that we read, and this shape. None if the directory is empty so
-    /// far.
-    pub(in crate::store::embedded) fn check(&self, shape: &Shape) -> Result<Option<Format>, Error> {
+    /// Checks that the contents have our format, and this shape. Returns whether the directory is set up; it is empty so far
+    /// otherwise.
+    pub(in crate::store::embedded) fn check(&self, shape: &Shape) -> Result<bool, Error> {
         check(&self.path, shape)
     }
 
-    /// Declares that a directory that is set up has the format that this program writes. It has to be called
-    /// before anything is written, so that no earlier program takes data that it cannot read. Needs room for
-    /// a file on the disk.
-    pub(in crate::store::embedded) fn raise(
-        &self,
-        from: Format,
-        shape: &Shape,
-    ) -> Result<(), Error> {
-        match from {
-            // The process that declared it may have died before that was durable.
-            Format::Ours => sync_directory(&self.path).map_err(|error| refused(&self.path, &error)),
-            Format::Before => {
-                self.set_up(shape)?;
-                tracing::info!(
-                    path = %self.shown(),
-                    "the directory is of format {FORMAT} now: no earlier version opens it any more"
-                );
-                Ok(())
-            }
-        }
+    /// Makes the declaration of a directory that is set up durable: the process that wrote it may have died before.
+    pub(in crate::store::embedded) fn sync(&self) -> Result<(), Error> {
+        sync_directory(&self.path).map_err(|error| refused(&self.path, &error))
     }
 
     /// Refuses to set a directory up by a clock that is years behind. Its wheels would begin there, and walk
@@ -186,15 +166,6 @@ impl Directory {
     }
 }
 
-/// The version that wrote a directory that is set up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
-    /// This version, or one that writes the same.
-    Ours,
-    /// An earlier version. Its data are read, and it will not open the directory once this version has.
-    Before,
-}
-
 /// Takes the lock if it is free within a second, since an inspection of the directory holds it for an
 /// instant.
 fn locked(lock: &File) -> Result<(), TryLockError> {
@@ -222,7 +193,7 @@ pub enum Found {
     /// It does not exist, or nothing was set up in it yet.
     Nothing,
     /// Whole, and no process uses it.
-    Free(Format),
+    Free,
     /// In use, with the name of its user.
     InUse(String),
 }
@@ -238,9 +209,10 @@ pub fn inspect(path: &Path, shape: &Shape) -> Result<Found, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Found::Nothing),
         Err(error) => return Err(refused(&file, &error)),
     };
-    let format = check(path, shape)?;
+    let is_set_up = check(path, shape)?;
     match lock.try_lock_shared() {
-        Ok(()) => Ok(format.map_or(Found::Nothing, Found::Free)),
+        Ok(()) if is_set_up => Ok(Found::Free),
+        Ok(()) => Ok(Found::Nothing),
         Err(TryLockError::WouldBlock) => Ok(Found::InUse(named_in(&mut lock))),
         Err(TryLockError::Error(error)) => Err(refused(&file, &error)),
     }
@@ -305,13 +277,12 @@ fn described(file: &Path, store: &Path) -> Result<Option<String>, Error> {
     }
 }
 
-/// Checks that the contents of a directory have a format that we read, and this shape. None if it is empty so
-/// far.
-fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
+/// Checks that the contents of a directory have our format, and this shape. Returns whether it is set up.
+fn check(path: &Path, shape: &Shape) -> Result<bool, Error> {
     let file = path.join("FORMAT");
     let store = path.join("store");
     let Some(text) = described(&file, &store)? else {
-        return Ok(None);
+        return Ok(false);
     };
     let shown = path.display();
     let found = |name: &str| {
@@ -323,19 +294,14 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
         reason: format!("{} {what}: restore it from a copy", file.display()),
     };
     let damaged = |what: &str| corrupt(&format!("does not say {what}"));
-    let format = match found("format") {
-        Some(FORMAT) => Format::Ours,
-        Some(format) if FORMATS_BEFORE.contains(&format) => Format::Before,
-        Some(other) => {
-            return Err(unsuitable(format!(
-                "{shown} has format {other}, this program writes format {FORMAT} and reads {} as well: use the program \
-                 that made it, or another data directory",
-                FORMATS_BEFORE.join(", ")
-            )));
-        }
-        None => return Err(damaged("which format it is of")),
-    };
-    // Directories of earlier programs have no sum.
+    let format = found("format").ok_or_else(|| damaged("which format it is of"))?;
+    if format != FORMAT {
+        return Err(unsuitable(format!(
+            "{shown} has format {format}, and this program reads format {FORMAT}: use the program that made it, or another \
+             data directory"
+        )));
+    }
+    // The first directories of 0.2.0 have no sum.
     if seal_of(&text) == Seal::Broken {
         return Err(corrupt("is not as it was written"));
     }
@@ -358,7 +324,7 @@ fn check(path: &Path, shape: &Shape) -> Result<Option<Format>, Error> {
             ),
         });
     }
-    Ok(Some(format))
+    Ok(true)
 }
 
 /// Returns the parts of the shape, as they are written.
