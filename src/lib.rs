@@ -89,6 +89,10 @@ pub mod cli;
 #[cfg_attr(not(tickwheel_rooms), doc(hidden))]
 pub mod config;
 #[cfg(feature = "server")]
+#[cfg(any(test, debug_assertions, feature = "testing"))]
+#[cfg_attr(not(tickwheel_rooms), doc(hidden))]
+pub mod doubles;
+#[cfg(feature = "server")]
 #[cfg_attr(not(tickwheel_rooms), doc(hidden))]
 pub mod failpoint;
 #[cfg_attr(not(tickwheel_rooms), doc(hidden))]

@@ -54,6 +54,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::{
     client::{self, Client},
+    doubles::store::{faulty::Fate, memory::MemoryStore},
     flow::{
         base::{
             agendas::outbox::Outbox,
@@ -70,7 +71,6 @@ use crate::{
         wheel::Shape,
     },
     queue::embedded::{self, EmbeddedQueue},
-    store::{faulty::Fate, memory::MemoryStore},
     time_source::TimeSource,
     worker::{self, Source, Worker},
 };

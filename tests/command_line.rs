@@ -31,6 +31,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use tickwheel::{
+    doubles::{
+        queue::memory::{Keep, MemoryQueue},
+        store::memory::MemoryStore,
+    },
     flow::{
         base::{
             agendas::outbox::Outbox,
@@ -41,8 +45,6 @@ use tickwheel::{
     },
     http::{Options, router, serve},
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
-    queue::memory::{Keep, MemoryQueue},
-    store::memory::MemoryStore,
     time_source::TimeSource,
 };
 

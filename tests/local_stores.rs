@@ -1,7 +1,9 @@
 //! The store contract holds in memory and on the simulated replicas, calm and with everything that may happen to a call that
 //! succeeds.
 
-use tickwheel::{model::time::Millis, store::memory::MemoryStore, time_source::TimeSource};
+use tickwheel::{
+    doubles::store::memory::MemoryStore, model::time::Millis, time_source::TimeSource,
+};
 
 use crate::{
     replicas::{Faults, Replicas, Wait},

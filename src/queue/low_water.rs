@@ -25,7 +25,7 @@ pub struct LowWater {
 impl LowWater {
     /// Returns a mark below which everything was handled before.
     #[must_use]
-    pub(super) const fn new(mark: i64) -> Self {
+    pub(crate) const fn new(mark: i64) -> Self {
         Self {
             mark,
             items: VecDeque::new(),
@@ -34,19 +34,19 @@ impl LowWater {
 
     /// Returns the offset to resume from after a crash.
     #[must_use]
-    pub(super) const fn mark(&self) -> i64 {
+    pub(crate) const fn mark(&self) -> i64 {
         self.mark
     }
 
     /// Returns the offset behind the last delivery.
     #[cfg(any(test, feature = "kafka"))]
     #[must_use]
-    pub(super) fn end(&self) -> i64 {
+    pub(crate) fn end(&self) -> i64 {
         self.items.back().map_or(self.mark, |last| last.offset + 1)
     }
 
     /// Notes a delivery. A repetition of one that was noted before changes nothing.
-    pub(super) fn delivered(&mut self, offset: i64) {
+    pub(crate) fn delivered(&mut self, offset: i64) {
         let last = self.items.back().map_or(self.mark - 1, |item| item.offset);
         if offset <= last {
             return;
@@ -63,7 +63,7 @@ impl LowWater {
 
     /// Notes that a delivery was handled; tells whether the mark moved. An offset that was not delivered
     /// changes nothing.
-    pub(super) fn handled(&mut self, offset: i64) -> bool {
+    pub(crate) fn handled(&mut self, offset: i64) -> bool {
         let found = self.items.binary_search_by_key(&offset, |item| item.offset);
         let Some(item) = found.ok().and_then(|place| self.items.get_mut(place)) else {
             return false;

@@ -30,10 +30,8 @@ pub mod embedded;
 #[cfg(feature = "kafka")]
 pub mod kafka;
 pub mod low_water;
-#[cfg(any(test, debug_assertions, feature = "testing"))]
-pub mod memory;
 pub mod message;
-mod partitioner;
+pub(crate) mod partitioner;
 pub mod ready;
 pub mod weighted_round_robin;
 

@@ -5,14 +5,14 @@ use super::{Partition, Record};
 
 /// Chooses partitions of one topic.
 #[derive(Debug, Default)]
-pub(super) struct Partitioner {
+pub(crate) struct Partitioner {
     /// Number of records without a key so far: they take turns.
     without_key: u32,
 }
 
 impl Partitioner {
     /// Returns the record's partition of `count` partitions. A fixed one may not exist.
-    pub(super) fn choose(&mut self, record: &Record, count: i32) -> i32 {
+    pub(crate) fn choose(&mut self, record: &Record, count: i32) -> i32 {
         let of_hash = |hash: u32| {
             i32::try_from(i64::from(hash).rem_euclid(i64::from(count.max(1)))).unwrap_or(0)
         };

@@ -38,12 +38,8 @@ use crate::{
 pub mod cassandra;
 #[cfg(feature = "embedded")]
 pub mod embedded;
-#[cfg(any(test, debug_assertions, feature = "testing"))]
-pub mod faulty;
 pub mod index;
 pub mod kinds;
-#[cfg(any(test, debug_assertions, feature = "testing"))]
-pub mod memory;
 mod range;
 pub mod records;
 pub mod row;

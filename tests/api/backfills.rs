@@ -9,7 +9,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tickwheel::store::faulty::{Call, Fate};
+use tickwheel::doubles::store::faulty::{Call, Fate};
 
 use super::{
     Site,

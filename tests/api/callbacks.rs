@@ -11,13 +11,14 @@ use std::{
 use axum::{body::Body, http::Method};
 use serde_json::{Value, json};
 use tickwheel::{
+    doubles::store::faulty::Fate,
     limits::CALLBACKS_MAX,
     model::{
         callback::{Callback, Policy},
         record::{Change, Kind, Mark, Name},
     },
     schema::encode_callback,
-    store::{Swapped, faulty::Fate, records::RecordStore as _},
+    store::{Swapped, records::RecordStore as _},
 };
 
 use super::{

@@ -7,7 +7,7 @@ use std::{
 };
 
 use serde_json::{Value, json};
-use tickwheel::store::faulty::Fate;
+use tickwheel::doubles::store::faulty::Fate;
 
 use super::{
     Site, task_id,

@@ -5,7 +5,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 use axum::http::Method;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
-use tickwheel::{limits::KEY_CHARS_MAX, model::ids::TaskId, store::faulty::Fate};
+use tickwheel::{doubles::store::faulty::Fate, limits::KEY_CHARS_MAX, model::ids::TaskId};
 
 use super::{Answer, Site, request};
 use crate::sim::world::published;

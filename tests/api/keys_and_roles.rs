@@ -12,8 +12,8 @@ use std::{
 use axum::http::{Method, header};
 use serde_json::{Value, json};
 use tickwheel::{
+    doubles::store::faulty::Fate,
     http::{Options, router},
-    store::faulty::Fate,
 };
 use tokio_util::sync::CancellationToken;
 

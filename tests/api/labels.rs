@@ -3,9 +3,9 @@
 use std::{collections::BTreeSet, time::Duration};
 
 use serde_json::{Value, json};
-use tickwheel::store::{
-    faulty::{Call, Fate},
-    index::{IndexKind, IndexRange, IndexStore as _, Partition},
+use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
+    store::index::{IndexKind, IndexRange, IndexStore as _, Partition},
 };
 
 use super::{

@@ -11,8 +11,8 @@ use std::{
 use axum::http::Method;
 use serde_json::{Value, json};
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     limits::REGISTERING_BYTES_MAX,
-    store::faulty::{Call, Fate},
 };
 use tokio::task::JoinHandle;
 

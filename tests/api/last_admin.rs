@@ -7,7 +7,7 @@ use std::sync::{
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use tickwheel::store::faulty::Fate;
+use tickwheel::doubles::store::faulty::Fate;
 
 use super::{
     Answer, Site,

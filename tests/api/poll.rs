@@ -10,7 +10,7 @@ use std::{
 
 use axum::http::Method;
 use serde_json::{Value, json};
-use tickwheel::{limits, model::time::Millis, store::faulty::Fate};
+use tickwheel::{doubles::store::faulty::Fate, limits, model::time::Millis};
 use tokio::task::JoinHandle;
 
 use super::{Answer, Site, request};

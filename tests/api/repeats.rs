@@ -13,9 +13,9 @@ use axum::http::{Method, Request};
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tickwheel::{
+    doubles::store::faulty::Fate,
     limits::IDEMPOTENCY_KEPT,
     model::{client_id::START_PASSED_MAX, ids::TaskId, look_step::LookStep, time::Millis},
-    store::faulty::Fate,
 };
 
 use super::{Answer, Site, request};

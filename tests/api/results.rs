@@ -11,9 +11,9 @@ use std::{
 use base64::{Engine, engine::general_purpose::STANDARD};
 use serde_json::{Value, json};
 use tickwheel::{
+    doubles::store::faulty::Fate,
     limits::{RESULT_BYTES_MAX, RESULT_INLINE_BYTES_MAX},
     model::ids::TaskId,
-    store::faulty::Fate,
 };
 
 use super::Site;

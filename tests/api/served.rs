@@ -10,7 +10,7 @@ use std::{
 
 use axum::http::Method;
 use serde_json::json;
-use tickwheel::{model::state::Outcome, store::faulty::Fate};
+use tickwheel::{doubles::store::faulty::Fate, model::state::Outcome};
 
 use super::{Site, request, task_id};
 use crate::sim::world::succeeds;

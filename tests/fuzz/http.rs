@@ -9,6 +9,10 @@ use axum::{
     http::{Request, StatusCode, header},
 };
 use tickwheel::{
+    doubles::{
+        queue::memory::{Keep, MemoryQueue},
+        store::memory::MemoryStore,
+    },
     flow::{
         base::{
             agendas::outbox::Outbox,
@@ -19,8 +23,6 @@ use tickwheel::{
     },
     http::{Options, router},
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
-    queue::memory::{Keep, MemoryQueue},
-    store::memory::MemoryStore,
     time_source::TimeSource,
 };
 use tokio::runtime::{Builder, Runtime};

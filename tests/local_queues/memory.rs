@@ -5,7 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
-use tickwheel::queue::memory::Fault;
+use tickwheel::doubles::queue::memory::Fault;
 
 use crate::queue_contract::*;
 

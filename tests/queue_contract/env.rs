@@ -1,9 +1,11 @@
 //! `Env` gives a case of the contract a queue, names of its own, and clocks.
 
-pub(crate) use tickwheel::queue::{
-    Subscriptions,
-    embedded::{self, EmbeddedQueue},
-    memory::{Keep, MemoryQueue},
+pub(crate) use tickwheel::{
+    doubles::queue::memory::{Keep, MemoryQueue},
+    queue::{
+        Subscriptions,
+        embedded::{self, EmbeddedQueue},
+    },
 };
 
 use super::*;

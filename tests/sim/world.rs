@@ -1,5 +1,4 @@
-//! `World` runs a cluster in one process for scenarios: the real stages on store and queue in
-//! memory, in virtual time.
+//! `World` runs a cluster in one process for scenarios: the real stages on store and queue in memory, in virtual time.
 
 use std::{
     sync::{
@@ -11,6 +10,13 @@ use std::{
 
 use tempfile::TempDir;
 use tickwheel::{
+    doubles::{
+        queue::memory::{Keep, MemoryPublisher, MemoryQueue},
+        store::{
+            faulty::{Call, Fate, Faulty, Hook},
+            memory::MemoryStore,
+        },
+    },
     flow::{
         base::{
             agendas::outbox::Outbox,
@@ -34,14 +40,11 @@ use tickwheel::{
     },
     queue::{
         Consumer, Subscriptions,
-        memory::{Keep, MemoryPublisher, MemoryQueue},
         message::{self, TaskMessage},
     },
     store::{
         ClockStore, Freshness, Store,
         embedded::{self, Mode},
-        faulty::{Call, Fate, Faulty, Hook},
-        memory::MemoryStore,
     },
     time_source::TimeSource,
 };

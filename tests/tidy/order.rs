@@ -7,9 +7,9 @@ use super::{Source, code, fail_if_any, is_code, is_test, rust, sources};
 
 /// The rooms that seeds run.
 const ROOMS: [&str; 5] = [
+    "src/doubles/queue/",
+    "src/doubles/store/",
     "src/flow/",
-    "src/queue/memory/",
-    "src/store/memory/",
     "src/time_source/",
     "src/wake.rs",
 ];

@@ -10,6 +10,7 @@ use super::script::Script;
 
 use tickwheel::{
     api::worker::SettleItem,
+    doubles::queue::memory::{Keep, MemoryQueue},
     model::{
         backoff::Backoff,
         dispatch::Dispatch,
@@ -21,7 +22,6 @@ use tickwheel::{
     },
     queue::{
         Consumer as _, Publisher as _, Record,
-        memory::{Keep, MemoryQueue},
         message::{TaskMessage, TimeTexts, group, topic},
     },
     time_source::TimeSource,

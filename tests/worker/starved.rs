@@ -13,10 +13,10 @@ use std::{
 use axum::{Json, Router, http::Uri};
 use serde_json::{Value, json};
 use tickwheel::{
+    doubles::queue::memory::{Keep, MemoryQueue},
     model::task::Priority,
     queue::{
         Publisher as _,
-        memory::{Keep, MemoryQueue},
         message::{TimeTexts, group, topic},
     },
     time_source::TimeSource,

@@ -14,15 +14,13 @@ use axum::http::Method;
 use serde_json::{Value, json};
 use tickwheel::{
     app::executor::Executor,
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{SettleAnswer, SettleRequest},
         stages::poll::PollRequest,
     },
     model::{http_call, state::Outcome},
-    store::{
-        faulty::{Call, Fate},
-        index::IndexKind,
-    },
+    store::index::IndexKind,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -37,6 +37,7 @@ use std::{
 
 use serde_json::Value;
 use tickwheel::{
+    doubles::queue::memory::Published,
     model::{
         clock::{ClockRow, Rules},
         email::Email,
@@ -47,7 +48,7 @@ use tickwheel::{
         time::TickLength,
         wheel::WheelNumber,
     },
-    queue::{memory::Published, message::TASK_ID_HEADER},
+    queue::message::TASK_ID_HEADER,
 };
 
 use crate::seeded::{

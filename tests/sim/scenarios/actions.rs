@@ -11,6 +11,7 @@ use std::{
 
 use tickwheel::{
     app::executor::Executor,
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{base::api::NewTask, stages::service::Service},
     model::{
@@ -21,7 +22,6 @@ use tickwheel::{
         notify::{EndStates, TreeStates},
         state::{Outcome, State},
     },
-    store::faulty::{Call, Fate},
 };
 use tokio_util::sync::CancellationToken;
 

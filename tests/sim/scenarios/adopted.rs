@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{Fault, NewTask, TaskView, View, VisibleState},
@@ -25,7 +26,6 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{Simulated, World, callback, register, succeeds};

@@ -10,6 +10,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{NewTask, TaskView, View, VisibleState},
@@ -25,7 +26,6 @@ use tickwheel::{
         notify::EndStates,
         state::State,
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{World, callback, register, succeeds};

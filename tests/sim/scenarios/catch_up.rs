@@ -8,13 +8,13 @@ use std::{
 
 use async_trait::async_trait;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{base::context::Context, stages::node::Node},
     model::{ids::TaskId, task::Priority, time::Millis},
     queue::{
         Error, Probe, PublishError, Publisher, Record,
         message::{self, TaskMessage},
     },
-    store::faulty::{Call, Fate},
     time_source::{Moment, TimeSource},
 };
 

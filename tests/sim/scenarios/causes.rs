@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use tickwheel::{
+    doubles::store::faulty::{Fate, Faulty},
     flow::{
         base::{api::SettleRequest, figures::unclaimed::Cause, records::callbacks::GateChange},
         stages::{
@@ -20,7 +21,6 @@ use tickwheel::{
         limit::{Limits, Rate},
         state::Outcome,
     },
-    store::faulty::{Fate, Faulty},
 };
 use tokio::task::JoinHandle;
 

@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{NewTask, TaskView, View, VisibleState},
@@ -28,7 +29,6 @@ use tickwheel::{
         result::TaskResult,
         state::{Outcome, State},
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{Behaviour, Simulated, World, callback, register};

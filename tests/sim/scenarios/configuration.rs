@@ -348,7 +348,7 @@ async fn a_write_whose_answer_is_lost_is_settled_before_it_is_acknowledged() {
 /// Counts the reads and writes of a node, by operation.
 #[tokio::test(start_paused = true)]
 async fn without_records_a_copy_costs_a_read_a_second() {
-    use tickwheel::store::{
+    use tickwheel::doubles::store::{
         faulty::{Call, Fate, Faulty},
         memory::MemoryStore,
     };

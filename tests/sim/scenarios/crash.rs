@@ -3,7 +3,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tickwheel::{flow::base::api::VisibleState, model::ids::TaskId, store::faulty::Fate};
+use tickwheel::{doubles::store::faulty::Fate, flow::base::api::VisibleState, model::ids::TaskId};
 
 use crate::world::{World, callback, record, register, succeeds};
 

@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{CancelOutcome, NewTask, View, VisibleState},
         stages::{query::filter::Filter, service::Service},
@@ -24,10 +25,7 @@ use tickwheel::{
         wheel::WheelNumber,
     },
     schema::members_partition,
-    store::{
-        faulty::{Call, Fate},
-        index::{IndexKind, IndexPut, IndexStore as _, Partition, Place},
-    },
+    store::index::{IndexKind, IndexPut, IndexStore as _, Partition, Place},
 };
 
 use crate::world::{World, callback, published, record, register, succeeds};

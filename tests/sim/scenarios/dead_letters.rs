@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::{
             api::{View, VisibleState},
@@ -29,10 +30,7 @@ use tickwheel::{
         wheel::WheelNumber,
     },
     schema::encode_letter,
-    store::{
-        faulty::{Call, Fate},
-        index::{IndexPut, IndexRange, Place},
-    },
+    store::index::{IndexPut, IndexRange, Place},
 };
 
 use crate::world::{Behaviour, Simulated, World, callback, register};

@@ -12,6 +12,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{NewTask, View, VisibleState},
@@ -26,7 +27,6 @@ use tickwheel::{
     },
     store::{
         Freshness,
-        faulty::{Call, Fate},
         index::{IndexKind, IndexPut, Partition, Place},
     },
 };

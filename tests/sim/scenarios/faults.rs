@@ -3,10 +3,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
+    doubles::{queue::memory, store::faulty::Fate},
     flow::base::api::VisibleState,
     model::{ids::TaskId, preference::mix, time::Millis},
-    queue::memory,
-    store::faulty::Fate,
 };
 
 use crate::world::{Fates, World, callback, record, register, succeeds};

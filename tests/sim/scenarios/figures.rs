@@ -11,12 +11,10 @@ use std::{
 use crate::world::{World, callback, register, succeeds};
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::stages::{query::stats::Stats, service::Service},
     model::state::Outcome,
-    store::{
-        faulty::{Call, Fate},
-        index::IndexKind,
-    },
+    store::index::IndexKind,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -10,6 +10,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::{queue::memory::Published, store::faulty::Fate},
     flow::base::{
         api::{RescheduleOutcome, View, VisibleState},
         context::Settings,
@@ -21,11 +22,7 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    queue::{
-        memory::Published,
-        message::{self, TaskMessage},
-    },
-    store::faulty::Fate,
+    queue::message::{self, TaskMessage},
 };
 
 use crate::world::{EPOCH, World, callback, published, record, register, succeeds};

@@ -8,6 +8,7 @@ use std::{
 
 use async_trait::async_trait;
 use tickwheel::{
+    doubles::{queue::memory::MemoryPublisher, store::faulty::Fate},
     flaw::{self, Flaw},
     flow::{
         base::{api::NewTask, context::Settings},
@@ -22,10 +23,8 @@ use tickwheel::{
     },
     queue::{
         Error, Probe, PublishError, Publisher, Record,
-        memory::MemoryPublisher,
         message::{TaskMessage, topic},
     },
-    store::faulty::Fate,
     time_source::TimeSource,
 };
 

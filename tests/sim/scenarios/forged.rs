@@ -9,15 +9,13 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate, Faulty},
     flow::{
         base::api::{ClaimAnswer, ClaimRequest, View},
         stages::node::Node,
     },
     model::{draft::Defaults, ids::TaskId, task::Spec, time::Millis, wheel::WheelNumber},
-    store::{
-        Freshness, TaskStore as _,
-        faulty::{Call, Fate, Faulty},
-    },
+    store::{Freshness, TaskStore as _},
 };
 
 use crate::world::{World, callback, register, succeeds};

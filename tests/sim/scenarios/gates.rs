@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::{queue::memory::Fault, store::faulty::Fate},
     flow::{
         base::{
             api::{NewTask, View, VisibleState},
@@ -24,8 +25,6 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    queue::memory::Fault,
-    store::faulty::Fate,
 };
 
 use crate::world::{Simulated, World, callback, register, succeeds};
@@ -199,10 +198,12 @@ async fn a_node_that_cannot_read_the_configuration_neither_claims_nor_publishes(
     let blind = Arc::new(AtomicBool::new(false));
     let fates = {
         let blind = Arc::clone(&blind);
-        Arc::new(move |_: usize, call: tickwheel::store::faulty::Call| {
-            let fails = call.operation == "record" && blind.load(Ordering::SeqCst);
-            if fails { Fate::Fail } else { Fate::Go }
-        })
+        Arc::new(
+            move |_: usize, call: tickwheel::doubles::store::faulty::Call| {
+                let fails = call.operation == "record" && blind.load(Ordering::SeqCst);
+                if fails { Fate::Fail } else { Fate::Go }
+            },
+        )
     };
     let node = world.node_with(1, fates);
     world.pass(5 * SECOND).await;
@@ -328,13 +329,15 @@ async fn a_claim_whose_write_takes_long_begins_nothing_behind_a_gate_that_was_cl
     let slow = Arc::new(AtomicBool::new(false));
     let fates = {
         let slow = Arc::clone(&slow);
-        Arc::new(move |_: usize, call: tickwheel::store::faulty::Call| {
-            if call.operation == "swap_tasks" && slow.load(Ordering::SeqCst) {
-                Fate::Delay(5 * SECOND)
-            } else {
-                Fate::Go
-            }
-        })
+        Arc::new(
+            move |_: usize, call: tickwheel::doubles::store::faulty::Call| {
+                if call.operation == "swap_tasks" && slow.load(Ordering::SeqCst) {
+                    Fate::Delay(5 * SECOND)
+                } else {
+                    Fate::Go
+                }
+            },
+        )
     };
     let node = world.node_with(1, fates);
     world.pass(5 * SECOND).await;

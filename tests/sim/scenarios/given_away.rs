@@ -4,6 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flaw::{self, Flaw},
     flow::base::api::NewTask,
     model::{
@@ -11,7 +12,6 @@ use tickwheel::{
         task::{Body, Content},
         time::Millis,
     },
-    store::faulty::Fate,
 };
 
 use crate::world::{World, callback, record, register, succeeds};

@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{NewTask, RescheduleOutcome, View, VisibleState},
         life::asked::{Answer, AskedTask},
@@ -25,10 +26,7 @@ use tickwheel::{
         state::{Outcome, State},
         task::{Body, Content},
     },
-    store::{
-        WheelStore as _,
-        faulty::{Call, Fate},
-    },
+    store::WheelStore as _,
 };
 
 use crate::world::{Behaviour, Simulated, World, callback, record, register, succeeds};

@@ -14,13 +14,13 @@ use futures_util::future::join_all;
 use crate::world::{Simulated, World, callback, register};
 
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::{
         base::api::{Fault, View},
         stages::{query::filter::Filter, service::Service},
     },
     limits,
     model::{ids::TaskId, time::Millis, wheel::WheelNumber},
-    store::faulty::Fate,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{View, VisibleState},
@@ -19,10 +20,7 @@ use tickwheel::{
         job::{Job, JobFilter, JobKind, JobState, KEPT},
         state::Outcome,
     },
-    store::{
-        faulty::{Call, Fate},
-        index::IndexKind,
-    },
+    store::index::IndexKind,
 };
 use uuid::Uuid;
 

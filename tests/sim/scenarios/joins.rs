@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{CancelOutcome, NewTask, RescheduleOutcome, TaskView, View, VisibleState},
@@ -24,7 +25,6 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{Behaviour, World, callback, register};

@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{NewTask, TaskView, View, VisibleState},
         life::asked::AskedTask,
@@ -25,10 +26,7 @@ use tickwheel::{
         wheel::WheelNumber,
     },
     schema::join_partition,
-    store::{
-        faulty::{Call, Fate},
-        index::{IndexKind, IndexRange, IndexStore, Partition},
-    },
+    store::index::{IndexKind, IndexRange, IndexStore, Partition},
 };
 
 use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};

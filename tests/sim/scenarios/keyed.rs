@@ -10,6 +10,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::{
         base::api::{Fault, NewTask, View, VisibleState},
         life::{
@@ -25,7 +26,6 @@ use tickwheel::{
         key::OnConflict,
         time::Millis,
     },
-    store::faulty::Fate,
 };
 
 use crate::world::{Simulated, World, callback, register, succeeds};

@@ -14,6 +14,7 @@ use bytes::Bytes;
 use crate::world::{World, callback, record, register};
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::base::{
         api::{NewTask, RescheduleOutcome},
         entries::{entry_writer::Placer, watermarks::Hands},
@@ -26,10 +27,7 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::{
-        WheelStore,
-        faulty::{Call, Fate},
-    },
+    store::WheelStore,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

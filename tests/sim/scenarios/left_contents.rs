@@ -13,6 +13,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate, Hook},
     flow::{
         base::{
             api::{ClaimedTask, NewTask, VisibleState},
@@ -27,10 +28,7 @@ use tickwheel::{
         time::Millis,
     },
     queue::message,
-    store::{
-        WheelStore as _,
-        faulty::{Call, Fate, Hook},
-    },
+    store::WheelStore as _,
 };
 
 use crate::world::{World, callback, register};

@@ -8,6 +8,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{
@@ -28,7 +29,6 @@ use tickwheel::{
         Consumer as _,
         message::{self, TaskMessage},
     },
-    store::faulty::{Call, Fate},
     time_source::TimeSource,
 };
 use tokio::task::JoinHandle;

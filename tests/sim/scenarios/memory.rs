@@ -11,6 +11,10 @@ use std::{
 use async_trait::async_trait;
 use bytes::Bytes;
 use tickwheel::{
+    doubles::{
+        queue::memory::MemoryPublisher,
+        store::faulty::{Call, Fate, Hook},
+    },
     flow::{
         base::{
             api::{
@@ -27,11 +31,8 @@ use tickwheel::{
         task::{Body, Content},
         time::Millis,
     },
-    queue::{Error, Probe, PublishError, Publisher, Record, memory::MemoryPublisher},
-    store::{
-        WheelStore as _,
-        faulty::{Call, Fate, Hook},
-    },
+    queue::{Error, Probe, PublishError, Publisher, Record},
+    store::WheelStore as _,
     time_source::TimeSource,
 };
 
@@ -147,7 +148,7 @@ async fn contents_that_looks_publish_again_are_held_within_the_budget() {
     let world = World::new(4, 1000);
     let (node, metered) = start(&world, Duration::from_millis(10));
     world.pass(3 * SECOND).await;
-    let lost = tickwheel::queue::memory::Fault::UnconfirmedLost;
+    let lost = tickwheel::doubles::queue::memory::Fault::UnconfirmedLost;
     let start = world.time.now().after(10 * SECOND);
     let tasks = (0..60).map(|_| large(start, MIB - 64 * 1024)).collect();
     let views = register(&node.service(), tasks).await;

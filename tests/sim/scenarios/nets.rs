@@ -11,6 +11,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::{queue::memory::Fault, store::faulty::Fate},
     flow::{
         base::{
             api::{
@@ -25,11 +26,7 @@ use tickwheel::{
         task::{Body, Content, Priority},
         time::Millis,
     },
-    queue::{
-        memory::Fault,
-        message::{self, TaskMessage},
-    },
-    store::faulty::Fate,
+    queue::message::{self, TaskMessage},
 };
 
 use crate::world::{

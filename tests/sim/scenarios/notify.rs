@@ -12,6 +12,10 @@ use std::{
 use serde_json::Value;
 use tickwheel::{
     app::executor::Executor,
+    doubles::{
+        queue::memory::Fault,
+        store::faulty::{Call, Fate},
+    },
     flaw::{self, Flaw},
     flow::{base::api::NewTask, stages::service::Service},
     model::{
@@ -20,8 +24,6 @@ use tickwheel::{
         notify::{Destination, EndStates, Notify},
         state::Outcome,
     },
-    queue::memory::Fault,
-    store::faulty::{Call, Fate},
 };
 use tokio_util::sync::CancellationToken;
 

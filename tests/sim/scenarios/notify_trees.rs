@@ -10,6 +10,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::base::api::NewTask,
     model::{
@@ -18,7 +19,6 @@ use tickwheel::{
         notify::{Destination, EndStates, Notify, TreeStates},
         state::Outcome,
     },
-    store::faulty::{Call, Fate},
 };
 
 use super::notify::{TOPIC, alone, dying, execute, ids, messages};

@@ -3,12 +3,12 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
+    doubles::queue::memory::Fault,
     flow::{
         base::api::{CancelOutcome, RescheduleOutcome, VisibleState},
         stages::service::Service,
     },
     model::{ids::TaskId, time::Millis},
-    queue::memory::Fault,
 };
 
 use super::ordering::{all_succeed, executions, one, one_at_a_time, ordered};

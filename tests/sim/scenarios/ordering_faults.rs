@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::{
@@ -18,7 +19,6 @@ use tickwheel::{
         life::asked::{Answer, AskedTask},
     },
     model::{client_id, ids::TaskId, key::OnConflict, state::Outcome, time::Millis},
-    store::faulty::{Call, Fate},
 };
 
 use super::ordering::{all_succeed, executions, one, one_at_a_time, ordered};

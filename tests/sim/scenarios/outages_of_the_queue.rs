@@ -3,12 +3,13 @@
 use std::time::Duration;
 
 use tickwheel::{
+    doubles::queue::memory::Fault,
     flow::base::api::NewTask,
     model::{
         ids::TaskId, target::Target, task::Priority, time::Millis, undelivered::LOOK_PATIENCE,
         wheel::WheelNumber,
     },
-    queue::{memory::Fault, message::topic},
+    queue::message::topic,
 };
 
 use crate::world::{World, callback, published, register};

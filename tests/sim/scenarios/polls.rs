@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::base::api::VisibleState,
     model::{ids::TaskId, preference::mix, time::Millis},
-    store::faulty::Fate,
 };
 
 use super::faults::unruly;

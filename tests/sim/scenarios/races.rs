@@ -9,9 +9,9 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::base::api::{CancelOutcome, NewTask, RescheduleOutcome, View, VisibleState},
     model::{state::Outcome, task::Body, time::Millis},
-    store::faulty::Fate,
 };
 
 use crate::world::{World, callback, published, record, register, succeeds};

@@ -10,6 +10,7 @@ use std::{
 
 use bytes::Bytes;
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::{
         base::api::{
             ClaimAnswer, ClaimRequest, LostReason, RescheduleOutcome, SettleAnswer, SettleRequest,
@@ -23,7 +24,7 @@ use tickwheel::{
         state::Outcome,
         task::{Body, Content},
     },
-    store::{WheelStore as _, faulty::Fate},
+    store::WheelStore as _,
 };
 
 use crate::world::{Behaviour, Simulated, World, callback, register};
@@ -149,7 +150,7 @@ async fn a_crash_at_any_write_of_a_redrive_leaves_a_dead_task_or_one_that_runs()
             let armed = Arc::new(AtomicBool::new(false));
             let fates = {
                 let armed = Arc::clone(&armed);
-                move |_, call: tickwheel::store::faulty::Call| {
+                move |_, call: tickwheel::doubles::store::faulty::Call| {
                     if call.operation == operation && armed.load(SeqCst) {
                         effect
                     } else {
@@ -198,7 +199,7 @@ async fn a_redrive_whose_row_comes_long_behind_its_look_is_not_forgotten() {
     let armed = Arc::new(AtomicBool::new(false));
     let fates = {
         let armed = Arc::clone(&armed);
-        move |_, call: tickwheel::store::faulty::Call| {
+        move |_, call: tickwheel::doubles::store::faulty::Call| {
             if call.operation == "swap_tasks" && armed.load(SeqCst) {
                 Fate::ApplyLater(SECOND * 120)
             } else {

@@ -10,13 +10,13 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::{
         base::api::{TaskView, VisibleState},
         life::asked::{Answer, AskedTask, RequestMark},
         stages::service::Service,
     },
     model::{client_id, ids::TaskId, key::OnConflict, time::Millis},
-    store::faulty::Fate,
 };
 
 use crate::world::{Simulated, World, callback, record, register, succeeds};

@@ -9,13 +9,13 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::Fate,
     flow::{
         base::api::VisibleState,
         life::asked::{Answer, AskedTask},
         stages::service::Service,
     },
     model::{ids::TaskId, key::OnConflict, state::Outcome, time::Millis},
-    store::faulty::Fate,
 };
 
 use crate::world::{Simulated, World, callback, succeeds};

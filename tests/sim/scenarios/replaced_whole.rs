@@ -11,6 +11,7 @@ use std::{
 
 use tickwheel::{
     app::executor::Executor,
+    doubles::store::faulty::Fate,
     flow::{
         life::asked::{Answer, AskedTask},
         stages::{query::filter::Filter, service::Service},
@@ -26,7 +27,6 @@ use tickwheel::{
         task::Body,
         time::Millis,
     },
-    store::faulty::Fate,
 };
 use tokio_util::sync::CancellationToken;
 

@@ -11,15 +11,13 @@ use std::{
 use crate::world::{World, callback, published, register};
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate, Faulty, Hook},
     flow::{
         base::panics::{self, Strike},
         stages::{node::Node, wheel::recover},
     },
     model::{ids::TaskId, state::Outcome},
-    store::{
-        Underway,
-        faulty::{Call, Fate, Faulty, Hook},
-    },
+    store::Underway,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

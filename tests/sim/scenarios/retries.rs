@@ -11,6 +11,7 @@ use std::{
 
 use serde_json::Value;
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::api::{NewTask, TaskView, View, VisibleState},
@@ -25,7 +26,6 @@ use tickwheel::{
         notify::{Destination, EndStates, Notify, TreeStates},
         state::Outcome,
     },
-    store::faulty::{Call, Fate},
 };
 
 use super::notify::{TOPIC, alone, execute, messages};

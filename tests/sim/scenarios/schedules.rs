@@ -10,6 +10,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::zones::Zones,
         stages::{
@@ -21,7 +22,6 @@ use tickwheel::{
         schedule::life::{Missed, Overlap, ScheduleSpec, State},
         time::Millis,
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{Simulated, World, callback, succeeds};

@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::View,
         stages::{
@@ -20,7 +21,6 @@ use tickwheel::{
         schedule::life::{Overlap, Schedule, ScheduleSpec},
         time::Millis,
     },
-    store::faulty::{Call, Fate},
 };
 
 use super::schedules::{NAME, pause, put, put_as, spec};

@@ -11,6 +11,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::{
         base::records::callbacks::GateChange,
@@ -22,7 +23,6 @@ use tickwheel::{
         schedule::life::{Missed, Overlap, Schedule, ScheduleSpec, State},
         time::Millis,
     },
-    store::faulty::{Call, Fate},
 };
 
 use super::schedules::{NAME, put, spec};

@@ -12,6 +12,7 @@ use std::{
 use crate::world::{World, callback, record, register};
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
     flow::base::entries::{entry_writer::Placer, watermarks::Hands},
     model::{
@@ -23,10 +24,7 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::{
-        WheelStore,
-        faulty::{Call, Fate},
-    },
+    store::WheelStore,
 };
 
 const SECOND: Duration = Duration::from_secs(1);

@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{CancelOutcome, NewTask, RescheduleOutcome, TaskView, View, VisibleState},
         stages::service::Service,
@@ -22,7 +23,6 @@ use tickwheel::{
         notify::EndStates,
         state::{Outcome, State},
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{Behaviour, Simulated, World, callback, register, succeeds};

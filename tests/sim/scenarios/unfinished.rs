@@ -9,6 +9,7 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{NewTask, View, VisibleState},
         life::asked::{Answer, AskedTask},
@@ -24,7 +25,6 @@ use tickwheel::{
         time::Millis,
         wheel::WheelNumber,
     },
-    store::faulty::{Call, Fate},
 };
 
 use crate::world::{Simulated, World, callback, published, register, succeeds};

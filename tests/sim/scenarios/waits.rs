@@ -9,12 +9,12 @@ use std::{
 };
 
 use tickwheel::{
+    doubles::store::faulty::{Call, Fate},
     flow::{
         base::api::{SettleRequest, TaskView, View, VisibleState},
         stages::service::Service,
     },
     model::{ids::TaskId, state::Outcome, time::Millis},
-    store::faulty::{Call, Fate},
     time_source::TimeSource,
 };
 use tokio::task::JoinHandle;

@@ -2,10 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use tickwheel::{
-    queue::{memory, message},
-    time_source::Moment,
-};
+use tickwheel::{doubles::queue::memory, queue::message, time_source::Moment};
 
 use super::{
     plan::{Fault, FaultPlan, NodePlan, Plan},

@@ -8,7 +8,7 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
-use tickwheel::{queue::memory::MemoryPublisher, time_source::TimeSource};
+use tickwheel::{doubles::queue::memory::MemoryPublisher, time_source::TimeSource};
 
 use super::{chance::Chance, world::Sim};
 

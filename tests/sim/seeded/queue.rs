@@ -4,9 +4,9 @@
 use std::{sync::Arc, time::Duration};
 
 use async_trait::async_trait;
-use tickwheel::queue::{
-    Consumer, Delivery, Error, Probe, PublishError, Publisher, Record, Subscriptions,
-    memory::MemoryConsumer,
+use tickwheel::{
+    doubles::queue::memory::MemoryConsumer,
+    queue::{Consumer, Delivery, Error, Probe, PublishError, Publisher, Record, Subscriptions},
 };
 
 use super::process::Process;

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use parking_lot::{Mutex, MutexGuard};
 use tickwheel::{
     app::executor::Executor,
+    doubles::queue::memory::{Keep, MemoryQueue},
     flow::{
         base::{
             agendas::outbox::Outbox,
@@ -21,7 +22,6 @@ use tickwheel::{
         time::{Millis, TickLength},
         wheel::Shape,
     },
-    queue::memory::{Keep, MemoryQueue},
     time_source::TimeSource,
 };
 use tokio_util::sync::CancellationToken;

@@ -259,6 +259,10 @@ mod tests {
 
     use super::*;
     use crate::{
+        doubles::{
+            queue::memory::{Keep, MemoryQueue},
+            store::memory::MemoryStore,
+        },
         flow::{
             base::{
                 agendas::outbox::Outbox,
@@ -269,8 +273,6 @@ mod tests {
             features::limit::deadlines::Deadlines,
         },
         model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
-        queue::memory::{Keep, MemoryQueue},
-        store::memory::MemoryStore,
     };
 
     fn hub(feeds_max: usize) -> Hub {

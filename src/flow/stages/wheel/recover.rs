@@ -356,8 +356,9 @@ impl Recovery {
 mod tests {
     use super::*;
     use crate::{
+        doubles::store::memory::MemoryStore,
         model::time::{Millis, TickLength},
-        store::{ClockStore as _, memory::MemoryStore},
+        store::ClockStore as _,
     };
 
     /// Writes as one process does until it dies, and starts the next with a clock that is so much behind; tells whether

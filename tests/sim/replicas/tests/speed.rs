@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use tickwheel::{
+    doubles::store::memory::MemoryStore,
     model::state::Expect,
-    store::{Freshness, Store, memory::MemoryStore},
+    store::{Freshness, Store},
     time_source::TimeSource,
 };
 

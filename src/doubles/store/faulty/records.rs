@@ -76,16 +76,13 @@ mod tests {
 
     use super::*;
     use crate::{
+        doubles::store::{faulty::Fate, memory::MemoryStore},
         model::{
             record::{Kind, Mark},
             time::{Millis, TickLength},
             wheel::Shape,
         },
-        store::{
-            faulty::Fate,
-            index::{IndexKind, Partition, Place},
-            memory::MemoryStore,
-        },
+        store::index::{IndexKind, Partition, Place},
         time_source::TimeSource,
     };
 

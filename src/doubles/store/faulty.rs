@@ -12,11 +12,6 @@ use std::{fmt, future::pending, sync::Arc, time::Duration};
 
 use async_trait::async_trait;
 
-use super::{
-    ClockStore, EndedPage, Erasure, Error, Firsts, Freshness, Heartbeat, NodeRow, NodeStore, Page,
-    Parked, RangePage, RangeScan, Scan, Store, Swapped, TaskStore, Underway, WheelStore,
-    index::IndexKind,
-};
 use crate::{
     model::{
         clock::ClockRow,
@@ -26,6 +21,11 @@ use crate::{
         task::Content,
         time::Millis,
         wheel::WheelNumber,
+    },
+    store::{
+        ClockStore, EndedPage, Erasure, Error, Firsts, Freshness, Heartbeat, NodeRow, NodeStore,
+        Page, Parked, RangePage, RangeScan, Scan, Store, Swapped, TaskStore, Underway, WheelStore,
+        index::IndexKind,
     },
     time_source::TimeSource,
 };

@@ -13,10 +13,7 @@ use std::{fmt, sync::Arc};
 use data::Data;
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{
-    Parked, Unreadable,
-    faulty::{Fate, Faulty, Hook},
-};
+use super::faulty::{Fate, Faulty, Hook};
 use crate::{
     model::{
         clock::ClockRow,
@@ -25,6 +22,7 @@ use crate::{
         state::TaskRow,
         wheel::{Shape, WheelNumber},
     },
+    store::{Parked, Unreadable},
     time_source::TimeSource,
 };
 

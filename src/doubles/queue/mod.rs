@@ -1,0 +1,3 @@
+//! The double of the queue: one in memory.
+
+pub mod memory;
