@@ -83,6 +83,15 @@ impl Error {
         )
     }
 
+    /// Builds the error of an id that no job has.
+    #[must_use]
+    pub(super) fn job_not_found() -> Self {
+        Self::new(
+            Code::JobNotFound,
+            "there is no job of this id, or it ended more than three days ago",
+        )
+    }
+
     /// Builds the error of a key that no task has.
     #[must_use]
     pub fn key_not_found() -> Self {

@@ -4,17 +4,17 @@
 //! never a 5xx and never a hang. A call with a list answers every item at its place.
 //!
 //! - [`server`] accepts connections and bounds them; `limit` bounds what is under way.
-//! - `routes` is the table of calls; [`handlers`] answers them; [`convert`] decides what a request means; [`error`] lists all
-//!   errors.
+//! - `routes` is the table of calls; `extract` reads their requests; [`handlers`] answers them; [`convert`] decides what a
+//!   request means; [`error`] lists all errors.
 //! - `page` is the status page for people.
 
 pub mod access;
 mod advice;
 mod answer;
-mod body;
 mod code;
 pub mod convert;
 pub mod error;
+mod extract;
 mod fault;
 pub mod handlers;
 mod headers;
@@ -57,7 +57,7 @@ pub mod show {
 }
 use crate::{
     api::text::shorten, flow::stages::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
-    telemetry::repeats::Repeats, time_source::TimeSource,
+    model::topic_names::TOPIC_PREFIX, telemetry::repeats::Repeats, time_source::TimeSource,
 };
 
 /// The pieces of a copy of the store, in order; the next one may wait for the disk. An error is the last.
@@ -136,6 +136,8 @@ struct Api(Arc<Parts>);
 struct Parts {
     service: Arc<Service>,
     options: Options,
+    /// The beginning of the names of the service's own topics.
+    own_topics: Arc<str>,
     admission: Admission,
     answers: Answers,
     /// Of requests by their host or page.
@@ -160,6 +162,7 @@ impl Deref for Api {
 pub fn router(service: Arc<Service>, options: Options) -> Router {
     let (routes, rules) = Calls::all().into_parts();
     let api = Api(Arc::new(Parts {
+        own_topics: service.queue_name(TOPIC_PREFIX).into(),
         service,
         rules,
         admission: Admission::new(options.time.clone(), options.store_is_far),

@@ -116,7 +116,7 @@ fn context() -> Context {
         now: START,
         content_bytes_max: 10_000,
         has_kafka: true,
-        own_topics: "tickwheel.".to_owned(),
+        own_topics: "tickwheel.".into(),
         has_mail: true,
         trace_parent: None,
     }

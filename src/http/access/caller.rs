@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use axum::extract::Request;
+use axum::http::Extensions;
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -48,8 +48,8 @@ impl Caller {
     }
 
     /// Returns the caller of a request that was let through.
-    pub(in crate::http) fn of(request: &Request) -> Self {
-        request.extensions().get().cloned().unwrap_or_default()
+    pub(in crate::http) fn of(extensions: &Extensions) -> Self {
+        extensions.get().cloned().unwrap_or_default()
     }
 
     /// Returns the key; none where none was needed.
@@ -285,7 +285,11 @@ impl Caller {
         if !self.is_limited() {
             return Ok(());
         }
-        let ids: Vec<TaskId> = ids.into_iter().collect();
+        // Apart: most callers have no limit, and the future of these reads is large.
+        Box::pin(self.allows_each(api, ids.into_iter().collect())).await
+    }
+
+    async fn allows_each(&self, api: &Api, ids: Vec<TaskId>) -> Result<(), Error> {
         stream::iter(ids)
             .map(|id| async move {
                 let task = api.service.get(id, View::Basic).await?;

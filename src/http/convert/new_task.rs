@@ -3,7 +3,7 @@
 //!
 //! It fills nothing in: registration completes the draft ([`crate::model::draft`]).
 
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     action,
@@ -50,7 +50,7 @@ pub struct Context {
     /// Whether there is a Kafka that `kafka` targets can go to.
     pub has_kafka: bool,
     /// How Kafka knows the begin of the names of the service's own topics.
-    pub own_topics: String,
+    pub own_topics: Arc<str>,
     /// Whether there is a server for e-mails.
     pub has_mail: bool,
     /// Trace context of the request, well formed.
@@ -73,13 +73,13 @@ fn check_whole(
 ///
 /// # Errors
 /// All mistakes of the request.
-pub fn new_task(request: TaskRequest, context: &Context) -> Result<NewTask, Error> {
+pub fn new_task(mut request: TaskRequest, context: &Context) -> Result<NewTask, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
     let (at, delay) = (request.start_time.as_ref(), request.delay.as_ref());
     let start = start_of(at, delay, context.now, wrong);
     target::only_callback_fields(&request, wrong);
-    let rules = rules(&request, wrong);
+    let rules = rules(&mut request, wrong);
     let actions = action::read(&request, wrong);
     let parts = target::read(request.callback, request.http, request.kafka, wrong);
     let payload = content::read(
@@ -205,10 +205,11 @@ impl Rules {
     }
 }
 
-fn rules(request: &TaskRequest, wrong: &mut Violations) -> Rules {
-    let collection = request.collection.clone();
+/// Takes names out of the request, and reads the rest of its rules.
+fn rules(request: &mut TaskRequest, wrong: &mut Violations) -> Rules {
+    let collection = request.collection.take();
     let collection = collection.and_then(|text| wrong.take("/collection", name(text)));
-    let ordering_key = request.ordering_key.clone();
+    let ordering_key = request.ordering_key.take();
     let ordering_key =
         ordering_key.and_then(|text| wrong.take("/ordering_key", checked_name(text)));
     check_attempts(request.max_attempts, wrong);

@@ -30,7 +30,7 @@ fn context() -> Context {
         now: NOW,
         content_bytes_max: 10_000,
         has_kafka: true,
-        own_topics: "team-7.".to_owned(),
+        own_topics: "team-7.".into(),
         has_mail: true,
         trace_parent: None,
     }

@@ -1,12 +1,13 @@
 //! The key handlers make, list and revoke API keys for administrators, show the audit, and tell callers who they are.
 
+use std::time::Duration;
+
 use axum::{
-    extract::{Path, Query, Request, State, rejection::PathRejection},
+    extract::State,
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 
-use super::list::page_size;
 use crate::{
     api::{
         api_key::{
@@ -14,28 +15,27 @@ use crate::{
             WhoAmIResponse,
         },
         problem::Problem,
-        text::{InstantText, shorten},
+        text::InstantText,
         time,
     },
     flow::base::records::key_changes::{Created, Revoked},
     http::{
         Api,
         access::{ANONYMOUS, Caller},
-        answer, body,
-        convert::{
-            Violations,
-            api_key::{key_response, rate_response, role_response, wish},
-            json, unknown,
-        },
+        answer,
+        convert::api_key::{key_response, rate_response, role_response, wish},
         error::{Code, Error},
-        headers,
+        extract::{
+            FOREIGN_TOKEN, FromQuery, Json, Named, NoBody, NoIdempotencyKey, NoIfMatch, Params,
+            TextPath, each, page_size, put,
+        },
     },
     limits::{
-        API_KEYS_MAX, AUDIT_PAGE_MAX, AUDIT_SPAN_DEFAULT, LIST_TASKS_DEFAULT, RECORDS_PAGE_MAX,
-        REQUEST_BYTES_MAX,
+        API_KEYS_MAX, AUDIT_PAGE_MAX, AUDIT_SPAN_DEFAULT, LIST_TASKS_DEFAULT, LIST_TASKS_MAX,
+        RECORDS_PAGE_MAX,
     },
     model::{
-        access::{KeyId, Role},
+        access::{ApiKey, KeyId, KeyText, Role},
         audit::{Entry, Spot},
         time::Millis,
     },
@@ -52,27 +52,13 @@ use crate::{
         (status = "default", description = "Not made", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn create(
     State(api): State<Api>,
-    request: Request,
+    _: NoIfMatch,
+    _: NoIdempotencyKey,
+    Json(asked): Json<ApiKeyRequest>,
 ) -> Result<Response, Error> {
-    headers::refuse_if_match(request.headers())?;
-    headers::refuse_idempotency_key(request.headers())?;
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let wish = wish(json::read::<ApiKeyRequest>(&text)?, api.options.time.now())?;
-    drop(text);
+    let wish = wish(asked, api.options.time.now())?;
     match api.service.api_keys().create(wish).await? {
-        Created::Made(text, key) => {
-            tracing::info!(key = %text.id, name = key.name, role = key.role.name(), "an API key was made");
-            let location = [
-                (header::LOCATION, format!("/v1/api-keys/{}", text.id)),
-                (header::CACHE_CONTROL, "no-store".to_owned()),
-            ];
-            let response = ApiKeyResponse {
-                key: Some(text.reveal()),
-                ..key_response(text.id, &key)
-            };
-            let answer = answer::json(&response);
-            Ok((StatusCode::CREATED, location, answer).into_response())
-        }
+        Created::Made(text, key) => Ok(made(&text, &key)),
         Created::NotAdmin => Err(Error::new(
             Code::AdminKeyNeeded,
             "there is no key yet, and from the first one on every call needs a key: make one with the role `admin` first",
@@ -82,6 +68,20 @@ pub(in crate::http) async fn create(
             format!("there are {API_KEYS_MAX} keys already: revoke some"),
         )),
     }
+}
+
+/// Answers with a key that was made.
+fn made(text: &KeyText, key: &ApiKey) -> Response {
+    tracing::info!(key = %text.id, name = key.name, role = key.role.name(), "an API key was made");
+    let location = [
+        (header::LOCATION, format!("/v1/api-keys/{}", text.id)),
+        (header::CACHE_CONTROL, "no-store".to_owned()),
+    ];
+    let response = ApiKeyResponse {
+        key: Some(text.reveal()),
+        ..key_response(text.id, key)
+    };
+    (StatusCode::CREATED, location, answer::json(&response)).into_response()
 }
 
 /// Lists keys by their ids: names, roles and limits, never the keys themselves. Keys that have expired are listed until they are
@@ -94,13 +94,13 @@ pub(in crate::http) async fn create(
     responses(
         (status = 200, description = "A page", body = ListApiKeysResponse),
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
-    let asked = Asked::read(&uri, &["page_size", "page_token"])?;
-    let after = match asked.token.as_deref() {
-        None => None,
-        Some(token) => Some(KeyId::read(token).ok_or_else(foreign)?),
-    };
-    let size = asked.size.min(RECORDS_PAGE_MAX);
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Params(KeysQuery(page)): Params<KeysQuery>,
+) -> Result<Response, Error> {
+    let token = page.token.as_deref();
+    let after = token.map(|token| KeyId::read(token).ok_or_else(foreign));
+    let (after, size) = (after.transpose()?, page.size.min(RECORDS_PAGE_MAX));
     let (keys, next) = api.service.api_keys().list(after, size).await?;
     let shown = keys.iter().map(|(id, key)| key_response(*id, key));
     Ok(answer::json(&ListApiKeysResponse {
@@ -119,13 +119,11 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
         (status = "default", description = "Not revoked", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn revoke(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(text): Named<TextPath>,
+    _: NoIfMatch,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    headers::refuse_if_match(request.headers())?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let absent = || Error::new(Code::ApiKeyNotFound, "there is no API key of this id");
-    let text = id.map_or_else(|_| String::new(), |Path(text)| text);
     let id = KeyId::read(&text).ok_or_else(absent)?;
     match api.service.api_keys().revoke(id).await? {
         Revoked::Done(key) => {
@@ -145,22 +143,29 @@ pub(in crate::http) async fn revoke(
     responses(
         (status = 200, description = "The caller", body = WhoAmIResponse),
         (status = "default", description = "Not known", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn whoami(State(_api): State<Api>, request: Request) -> Response {
-    let caller = Caller::of(&request);
-    let Some((id, key)) = caller.key() else {
-        return answer::json(&WhoAmIResponse {
-            keys_required: false,
-            id: None,
-            name: ANONYMOUS.to_owned(),
-            role: role_response(Role::Admin),
-            callbacks: None,
-            payloads: true,
-            rate: None,
-            expire_time: None,
-        });
-    };
+pub(in crate::http) async fn whoami(caller: Caller) -> Response {
+    let who = caller.key();
+    answer::json(&who.map_or_else(anonymous, |(id, key)| holder(id, key)))
+}
+
+/// Shows a caller of a service without keys.
+fn anonymous() -> WhoAmIResponse {
+    WhoAmIResponse {
+        keys_required: false,
+        id: None,
+        name: ANONYMOUS.to_owned(),
+        role: role_response(Role::Admin),
+        callbacks: None,
+        payloads: true,
+        rate: None,
+        expire_time: None,
+    }
+}
+
+/// Shows the holder of a key.
+fn holder(id: KeyId, key: &ApiKey) -> WhoAmIResponse {
     let shown = key_response(id, key);
-    answer::json(&WhoAmIResponse {
+    WhoAmIResponse {
         keys_required: true,
         id: Some(shown.id),
         name: shown.name,
@@ -169,7 +174,7 @@ pub(in crate::http) async fn whoami(State(_api): State<Api>, request: Request) -
         payloads: shown.payloads,
         rate: key.rate.map(rate_response),
         expire_time: shown.expire_time,
-    })
+    }
 }
 
 /// Lists calls that changed the configuration or many tasks, and all calls that a key may not make, the oldest first: who made
@@ -184,23 +189,15 @@ pub(in crate::http) async fn whoami(State(_api): State<Api>, request: Request) -
     responses(
         (status = 200, description = "A page", body = ListAuditResponse),
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn audit(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
-    let asked = Asked::read(&uri, &["from", "to", "page_size", "page_token"])?;
-    let now = api.options.time.now();
-    let to = asked
-        .to
-        .unwrap_or_else(|| now.after(std::time::Duration::from_millis(100)));
-    let from = asked.from.unwrap_or_else(|| to.before(AUDIT_SPAN_DEFAULT));
-    if from > to {
-        let detail = "is after `to`: the span would be empty";
-        return Err(Error::field(Code::InvalidRequest, "?from", detail));
-    }
-    let after = match asked.token.as_deref() {
-        None => None,
-        Some(token) => Some(spot(token).ok_or_else(foreign)?),
-    };
-    let size = asked.size.min(AUDIT_PAGE_MAX);
-    let (found, next) = api.service.audit().list((from, to), after, size).await?;
+pub(in crate::http) async fn audit(
+    State(api): State<Api>,
+    Params(query): Params<AuditQuery>,
+) -> Result<Response, Error> {
+    let span = query.span(api.options.time.now())?;
+    let token = query.page.token.as_deref();
+    let after = token.map(|token| spot(token).ok_or_else(foreign));
+    let (after, size) = (after.transpose()?, query.page.size.min(AUDIT_PAGE_MAX));
+    let (found, next) = api.service.audit().list(span, after, size).await?;
     Ok(answer::json(&ListAuditResponse {
         entries: found.into_iter().map(shown).collect(),
         next_page_token: next.map(|spot| format!("{}.{:016x}", spot.time.0, spot.random)),
@@ -236,49 +233,79 @@ fn shown((spot, entry): (Spot, Entry)) -> AuditEntry {
 }
 
 fn foreign() -> Error {
-    let detail = "is not a token of this service: send `next_page_token` as it was";
-    Error::field(Code::InvalidRequest, "?page_token", detail)
+    Error::field(Code::InvalidRequest, "?page_token", FOREIGN_TOKEN)
 }
 
-/// The query of a list.
+/// The page of a list.
 #[derive(Debug)]
-struct Asked {
-    from: Option<Millis>,
-    to: Option<Millis>,
+struct AskedPage {
     size: usize,
     token: Option<String>,
 }
 
-impl Asked {
-    fn read(uri: &Uri, known: &[&str]) -> Result<Self, Error> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
-        let mut asked = Self {
-            from: None,
-            to: None,
-            size: LIST_TASKS_DEFAULT,
-            token: None,
-        };
-        let mut violations = Violations::default();
-        for (name, value) in pairs.0 {
-            let pointer = format!("?{}", shorten(&name));
-            if !known.contains(&name.as_str()) {
-                violations.add(pointer, unknown("query parameter", &name, known));
-                continue;
+impl AskedPage {
+    const FIRST: Self = Self {
+        size: LIST_TASKS_DEFAULT,
+        token: None,
+    };
+
+    fn set(&mut self, name: &str, value: String) -> Option<Result<(), String>> {
+        match name {
+            "page_size" => Some(put(&mut self.size, page_size(&value, LIST_TASKS_MAX))),
+            "page_token" => {
+                let token = (!value.is_empty()).then_some(value);
+                Some(put(&mut self.token, Ok(token)))
             }
-            match name.as_str() {
-                "from" => {
-                    asked.from = violations.take(&pointer, time::instant(&InstantText(value)))
-                }
-                "to" => asked.to = violations.take(&pointer, time::instant(&InstantText(value))),
-                "page_size" => {
-                    asked.size = violations
-                        .take(&pointer, page_size(&value))
-                        .unwrap_or(asked.size);
-                }
-                _ => asked.token = (!value.is_empty()).then_some(value),
-            }
+            _ => None,
         }
-        violations.finish().map(|()| asked)
+    }
+}
+
+/// The query of the list of keys.
+#[derive(Debug)]
+pub(in crate::http) struct KeysQuery(AskedPage);
+
+impl FromQuery for KeysQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let mut page = AskedPage::FIRST;
+        let known = ["page_size", "page_token"];
+        let violations = each(uri, &known, |name, value| page.set(name, value))?;
+        violations.finish().map(|()| Self(page))
+    }
+}
+
+/// The query of the audit.
+#[derive(Debug)]
+pub(in crate::http) struct AuditQuery {
+    from: Option<Millis>,
+    to: Option<Millis>,
+    page: AskedPage,
+}
+
+impl AuditQuery {
+    /// Returns the span that is asked for.
+    fn span(&self, now: Millis) -> Result<(Millis, Millis), Error> {
+        let to = self
+            .to
+            .unwrap_or_else(|| now.after(Duration::from_millis(100)));
+        let from = self.from.unwrap_or_else(|| to.before(AUDIT_SPAN_DEFAULT));
+        if from > to {
+            let detail = "is after `to`: the span would be empty";
+            return Err(Error::field(Code::InvalidRequest, "?from", detail));
+        }
+        Ok((from, to))
+    }
+}
+
+impl FromQuery for AuditQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let (mut from, mut to, mut page) = (None, None, AskedPage::FIRST);
+        let known = ["from", "to", "page_size", "page_token"];
+        let violations = each(uri, &known, |name, value| match name {
+            "from" => Some(put(&mut from, time::instant(&InstantText(value)))),
+            "to" => Some(put(&mut to, time::instant(&InstantText(value)))),
+            _ => page.set(name, value),
+        })?;
+        violations.finish().map(|()| Self { from, to, page })
     }
 }

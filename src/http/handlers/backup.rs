@@ -8,7 +8,7 @@ use std::{io, sync::Arc, time::Duration};
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::State,
     http::header,
     response::{IntoResponse, Response},
 };
@@ -21,12 +21,11 @@ use tokio::sync::{
 use crate::{
     api::{backup::BackupRequest, problem::Problem},
     http::{
-        Api, CopyPieces, body,
+        Api, CopyPieces,
         error::{Code, Error},
+        extract::OptionalJson,
     },
-    limits::{
-        BACKUP_RATE_MIN, BACKUP_RATE_USUAL, BACKUP_REST_MAX, BACKUP_RESTS, REQUEST_BYTES_MAX,
-    },
+    limits::{BACKUP_RATE_MIN, BACKUP_RATE_USUAL, BACKUP_REST_MAX, BACKUP_RESTS},
 };
 
 /// Pieces that wait to be sent.
@@ -46,30 +45,15 @@ const AGAIN: Duration = Duration::from_secs(10);
         (status = "default", description = "No copy was begun", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn create(
     State(api): State<Api>,
-    request: Request,
+    OptionalJson(asked): OptionalJson<BackupRequest>,
 ) -> Result<Response, Error> {
-    let asked: BackupRequest = body::read_or_default(&api, request, REQUEST_BYTES_MAX).await?;
-    let rate = asked.bytes_per_second;
-    if let Some(rate) = rate.filter(|rate| *rate < BACKUP_RATE_MIN) {
-        let detail = format!("{rate} is too little: at least {BACKUP_RATE_MIN} bytes a second");
-        return Err(Error::field(
-            Code::InvalidRequest,
-            "/bytes_per_second",
-            detail,
-        ));
-    }
+    let pace = Pace::read(asked.bytes_per_second)?;
     let Some(copies) = api.options.copies.clone() else {
         let detail = "the store of this service is a cluster: back it up with its own tools (docs/backup.md)";
         return Err(Error::new(Code::Unsupported, detail));
     };
     let alone = Arc::clone(&api.copying).try_acquire_owned();
-    let alone = alone.map_err(|_| Error {
-        retry_after: Some(AGAIN),
-        ..Error::new(
-            Code::TooManyRequests,
-            "another copy of the store is being made: one at a time",
-        )
-    })?;
+    let alone = alone.map_err(|_| under_way())?;
     let begun = tokio::task::spawn_blocking(move || copies()).await;
     let begun = begun.unwrap_or_else(|error| Err(error.to_string()));
     let pieces = begun.map_err(|why| Error::new(Code::Unavailable, why))?;
@@ -78,7 +62,15 @@ pub(in crate::http) async fn create(
         (header::CONTENT_TYPE, "application/octet-stream"),
         (header::CACHE_CONTROL, "no-store"),
     ];
-    Ok((headers, Body::from_stream(sent(api, pieces, rate, alone))).into_response())
+    Ok((headers, Body::from_stream(sent(api, pieces, pace, alone))).into_response())
+}
+
+fn under_way() -> Error {
+    let detail = "another copy of the store is being made: one at a time";
+    Error {
+        retry_after: Some(AGAIN),
+        ..Error::new(Code::TooManyRequests, detail)
+    }
 }
 
 /// A piece of a copy, and how long its making took.
@@ -99,7 +91,7 @@ struct Sending {
 fn sent(
     api: Api,
     pieces: CopyPieces,
-    rate: Option<u64>,
+    pace: Pace,
     alone: OwnedSemaphorePermit,
 ) -> impl Stream<Item = io::Result<Bytes>> {
     let (sender, receiver) = mpsc::channel(PIECES_WAITING);
@@ -117,7 +109,7 @@ fn sent(
     });
     let sending = Sending {
         pieces: receiver,
-        pace: rate.map_or(Pace::Usual, Pace::Wished),
+        pace,
         _alone: alone,
         api,
     };
@@ -152,6 +144,17 @@ enum Pace {
     Wished(u64),
     /// The usual one, which gives way to other work.
     Usual,
+}
+
+impl Pace {
+    fn read(rate: Option<u64>) -> Result<Self, Error> {
+        if let Some(rate) = rate.filter(|rate| *rate < BACKUP_RATE_MIN) {
+            let detail = format!("{rate} is too little: at least {BACKUP_RATE_MIN} bytes a second");
+            let pointer = "/bytes_per_second";
+            return Err(Error::field(Code::InvalidRequest, pointer, detail));
+        }
+        Ok(rate.map_or(Self::Usual, Self::Wished))
+    }
 }
 
 /// Returns how long the copy rests behind a piece of so many bytes whose making took so long.

@@ -1,10 +1,6 @@
 //! The key handlers read, cancel and move tasks for clients that know a task by its callback and its key.
 
-use axum::{
-    extract::{Request, State},
-    response::Response,
-};
-use serde::de::DeserializeOwned;
+use axum::{extract::State, response::Response};
 
 use super::tasks::{cancelled, restarted};
 use crate::{
@@ -16,12 +12,10 @@ use crate::{
     http::{
         Api,
         access::Caller,
-        body,
-        convert::{Violations, any_callback, checked_name, json, new_task::new_start, own},
+        convert::{Violations, any_callback, checked_name, new_task::new_start, own},
         error::Error,
-        headers,
+        extract::{IfMatch, Json, NoIfMatch},
     },
-    limits::REQUEST_BYTES_MAX,
     model::ids::TaskId,
 };
 
@@ -34,19 +28,14 @@ use crate::{
         (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn cancel(
     State(api): State<Api>,
-    request: Request,
+    _: NoIfMatch,
+    caller: Caller,
+    Json(named): Json<KeyRequest>,
 ) -> Result<Response, Error> {
-    headers::refuse_if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let request: KeyRequest = read(&api, request).await?;
-    caller.allows_callback(&request.callback)?;
-    let id = known(&api, &request.callback, &request.key).await?;
-    cancelled(
-        api.service
-            .cancel(id)
-            .await?
-            .ok_or_else(Error::key_not_found)?,
-    )
+    caller.allows_callback(&named.callback)?;
+    let id = known(&api, &named.callback, &named.key).await?;
+    let done = api.service.cancel(id).await?;
+    cancelled(done.ok_or_else(Error::key_not_found)?)
 }
 
 /// Moves the start of the task that a key names.
@@ -60,18 +49,17 @@ pub(in crate::http) async fn cancel(
         (status = "default", description = "Not moved", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn reschedule(
     State(api): State<Api>,
-    request: Request,
+    IfMatch(condition): IfMatch,
+    caller: Caller,
+    Json(named): Json<KeyRescheduleRequest>,
 ) -> Result<Response, Error> {
-    let condition = headers::if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let request: KeyRescheduleRequest = read(&api, request).await?;
-    caller.allows_callback(&request.callback)?;
-    let moved = RescheduleRequest {
-        start_time: request.start_time,
-        delay: request.delay,
+    caller.allows_callback(&named.callback)?;
+    let wish = RescheduleRequest {
+        start_time: named.start_time,
+        delay: named.delay,
     };
-    let start = new_start(&moved, api.options.time.now())?;
-    let id = known(&api, &request.callback, &request.key).await?;
+    let start = new_start(&wish, api.options.time.now())?;
+    let id = known(&api, &named.callback, &named.key).await?;
     let moved = api.service.reschedule(id, start, condition).await?;
     restarted(Some(moved.ok_or_else(Error::key_not_found)?))
 }
@@ -88,20 +76,14 @@ pub(in crate::http) async fn reschedule(
         (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn run(
     State(api): State<Api>,
-    request: Request,
+    IfMatch(condition): IfMatch,
+    caller: Caller,
+    Json(named): Json<KeyRequest>,
 ) -> Result<Response, Error> {
-    let condition = headers::if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let request: KeyRequest = read(&api, request).await?;
-    caller.allows_callback(&request.callback)?;
-    let id = known(&api, &request.callback, &request.key).await?;
+    caller.allows_callback(&named.callback)?;
+    let id = known(&api, &named.callback, &named.key).await?;
     let moved = api.service.run(id, condition).await?;
     restarted(Some(moved.ok_or_else(Error::key_not_found)?))
-}
-
-async fn read<T: DeserializeOwned>(api: &Api, request: Request) -> Result<T, Error> {
-    let text = body::read_text(api, request, REQUEST_BYTES_MAX).await?;
-    json::read(&text)
 }
 
 /// Returns the task that a key names.

@@ -4,7 +4,7 @@
 //! replace its configuration whatever else has happened. For the same reason a read answers no 304.
 
 use axum::{
-    extract::{Path, Query, Request, State, rejection::PathRejection},
+    extract::State,
     http::{HeaderMap, StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
@@ -18,29 +18,29 @@ use crate::{
             GateRequest, ListCallbacksResponse,
         },
         problem::Problem,
-        text::shorten,
     },
     flow::{base::records::callbacks::Changed, stages::query::activity::Activity},
     http::{
         Api,
         access::Caller,
-        answer, body,
+        answer,
         convert::{
-            Violations, any_callback,
-            callback::{callback_name, callback_response, gate_change, policy},
-            json, masked, unknown,
+            any_callback,
+            callback::{callback_response, gate_change, policy},
+            masked,
         },
         error::{Code, Error},
+        extract::{
+            CallbackPath, FOREIGN_TOKEN, FromQuery, Json, Named, NoBody, NoIfMatch, Params, each,
+            page_size, put,
+        },
         headers::{self, Preconditions},
     },
     limits::{
         CALLBACK_LIST_READS_MAX, CALLBACKS_AHEAD, CALLBACKS_MAX, GATES_MAX, NAME_CHARS_MAX,
-        RECORDS_PAGE_MAX, REQUEST_BYTES_MAX,
+        RECORDS_PAGE_MAX,
     },
-    model::{
-        callback::{Callback, Policy},
-        topic_names::TOPIC_PREFIX,
-    },
+    model::callback::{Callback, Policy},
 };
 
 /// Reads a callback: its configuration, its gates, and what is going on as far as this node knows.
@@ -56,10 +56,9 @@ use crate::{
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<CallbackPath>,
+    caller: Caller,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
     let now = api.options.time.now();
     let callback = api.service.callbacks().get(&name).await?;
     let callback = callback.filter(|callback| callback.is_known(now));
@@ -72,8 +71,8 @@ pub(in crate::http) async fn read(
         activity: Some(activity(seen)),
         ..callback_response(&name, &callback, now)
     };
-    let shown = Caller::of(&request).seen(response, masked::callback);
-    Ok(tagged(StatusCode::OK, &callback, &shown))
+    let shown = caller.seen(response, masked::callback);
+    Ok(tagged(&callback, &shown))
 }
 
 /// Configures a callback. The configuration is replaced as a whole; gates stay as they are. It is in force on every node two
@@ -91,18 +90,12 @@ pub(in crate::http) async fn read(
         (status = "default", description = "Not configured", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn set(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<CallbackPath>,
+    condition: Preconditions,
+    caller: Caller,
+    Json(asked): Json<CallbackRequest>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    let condition = headers::preconditions(request.headers())?;
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let request = json::read::<CallbackRequest>(&text)?;
-    let own_topics = api.service.queue_name(TOPIC_PREFIX);
-    let policy = policy(&request, api.options.has_kafka, &own_topics)?;
-    drop(text);
-    let callbacks = api.service.callbacks();
+    let policy = policy(&asked, api.options.has_kafka, &api.own_topics)?;
     // Asked of the configuration that is replaced, so nothing else can be set in between.
     let notify = policy.notify.clone();
     let allows = |old: Option<&Policy>| {
@@ -110,31 +103,28 @@ pub(in crate::http) async fn set(
         caller.allows_notice(notify.as_ref(), old)
     };
     let holds = holds(&condition);
-    let changed = callbacks
-        .configure(&name, policy, &|old| holds(old) && allows(old).is_ok())
-        .await?;
-    let now = api.options.time.now();
-    let answer = |status, callback: &Callback| {
-        tagged(status, callback, &callback_response(&name, callback, now))
-    };
+    let holds = |old: Option<&Policy>| holds(old) && allows(old).is_ok();
+    let callbacks = api.service.callbacks();
+    let changed = callbacks.configure(&name, policy, &holds).await?;
+    if let Changed::Mismatch(old) = &changed {
+        allows(old.policy.as_ref())?;
+    }
+    let answer = changed_to(&api, &name, &changed)?;
+    if !matches!(changed, Changed::Created(_)) {
+        return Ok(answer);
+    }
+    let location = [(header::LOCATION, format!("/v1/callbacks/{name}"))];
+    Ok((StatusCode::CREATED, location, answer).into_response())
+}
+
+/// Shows a callback as it is after a change.
+fn changed_to(api: &Api, name: &str, changed: &Changed) -> Result<Response, Error> {
     match changed {
-        Changed::Created(callback) => {
-            let mut response = answer(StatusCode::CREATED, &callback);
-            let location = format!("/v1/callbacks/{name}");
-            if let Ok(location) = location.parse() {
-                response.headers_mut().insert(header::LOCATION, location);
-            }
-            Ok(response)
+        Changed::Created(callback) | Changed::Replaced(callback) | Changed::Same(callback) => {
+            let response = callback_response(name, callback, api.options.time.now());
+            Ok(tagged(callback, &response))
         }
-        Changed::Replaced(callback) | Changed::Same(callback) => {
-            Ok(answer(StatusCode::OK, &callback))
-        }
-        other => {
-            if let Changed::Mismatch(old) = &other {
-                allows(old.policy.as_ref())?;
-            }
-            Err(refused(&name, &other))
-        }
+        other => Err(refused(name, other)),
     }
 }
 
@@ -152,12 +142,10 @@ pub(in crate::http) async fn set(
         (status = "default", description = "Not removed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn remove(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<CallbackPath>,
+    condition: Preconditions,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    let condition = headers::preconditions(request.headers())?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let callbacks = api.service.callbacks();
     match callbacks.remove(&name, &holds(&condition)).await? {
         Changed::Removed | Changed::Replaced(_) => Ok(StatusCode::NO_CONTENT.into_response()),
@@ -175,23 +163,14 @@ pub(in crate::http) async fn remove(
         (status = "default", description = "Not changed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn set_gate(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<CallbackPath>,
+    _: NoIfMatch,
+    caller: Caller,
+    Json(asked): Json<GateRequest>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    headers::refuse_if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let asked = json::read::<GateRequest>(&text)?;
     let change = gate_change(asked, caller.name(), api.options.time.now())?;
-    drop(text);
-    match api.service.callbacks().set_gate(&name, &change).await? {
-        Changed::Created(callback) | Changed::Replaced(callback) | Changed::Same(callback) => {
-            let response = callback_response(&name, &callback, api.options.time.now());
-            Ok(tagged(StatusCode::OK, &callback, &response))
-        }
-        other => Err(refused(&name, &other)),
-    }
+    let changed = api.service.callbacks().set_gate(&name, &change).await?;
+    changed_to(&api, &name, &changed)
 }
 
 /// Lists callbacks that were configured, or that have a gate which is not open, by name.
@@ -205,11 +184,9 @@ pub(in crate::http) async fn set_gate(
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn list(
     State(api): State<Api>,
-    uri: Uri,
-    request: Request,
+    caller: Caller,
+    Params(query): Params<CallbacksQuery>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    let query = ListQuery::read(&uri)?;
     let (callbacks, next) = page(&api, &caller, query).await?;
     Ok(answer::json(&ListCallbacksResponse {
         callbacks,
@@ -222,7 +199,7 @@ pub(in crate::http) async fn list(
 async fn page(
     api: &Api,
     caller: &Caller,
-    query: ListQuery,
+    query: CallbacksQuery,
 ) -> Result<(Vec<CallbackResponse>, Option<String>), Error> {
     let now = api.options.time.now();
     let (mut listed, mut next) = (Vec::new(), query.after);
@@ -250,51 +227,32 @@ async fn page(
 
 /// The query of a list.
 #[derive(Debug)]
-struct ListQuery {
+pub(in crate::http) struct CallbacksQuery {
     page_size: usize,
     after: Option<String>,
 }
 
-impl ListQuery {
-    fn read(uri: &Uri) -> Result<Self, Error> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+impl FromQuery for CallbacksQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
         let mut query = Self {
             page_size: RECORDS_PAGE_MAX,
             after: None,
         };
-        let mut violations = Violations::default();
-        for (name, value) in pairs.0 {
-            match name.as_str() {
-                "page_size" => {
-                    let size = violations.take("?page_size", page_size(&value));
-                    query.page_size = size.unwrap_or(query.page_size);
-                }
-                "page_token" if value.is_empty() => {}
-                "page_token" => query.after = violations.take("?page_token", behind(&value)),
-                _ => {
-                    let known = ["page_size", "page_token"];
-                    let detail = unknown("query parameter", &name, &known);
-                    violations.add(format!("?{}", shorten(&name)), detail);
-                }
-            }
-        }
+        let violations = each(uri, &["page_size", "page_token"], |name, value| {
+            Some(match name {
+                "page_size" => put(&mut query.page_size, page_size(&value, RECORDS_PAGE_MAX)),
+                "page_token" if value.is_empty() => Ok(()),
+                "page_token" => put(&mut query.after, behind(&value)),
+                _ => return None,
+            })
+        })?;
         violations.finish().map(|()| query)
     }
 }
 
-fn page_size(text: &str) -> Result<usize, String> {
-    let size: Option<usize> = text.parse().ok().filter(|size| *size > 0);
-    // A larger number counts as the largest: a client that wants all callbacks need not know the limit.
-    size.map(|size| size.min(RECORDS_PAGE_MAX)).ok_or_else(|| {
-        let text = shorten(text);
-        format!("`{text}` is not a whole number from 1 to {RECORDS_PAGE_MAX}")
-    })
-}
-
 /// Reads the name behind which a list goes on.
 fn behind(token: &str) -> Result<String, String> {
-    let foreign = || "is not a token of this service: send `next_page_token` as it was".to_owned();
+    let foreign = || FOREIGN_TOKEN.to_owned();
     // A character of the token has six bits.
     if token.len() > NAME_CHARS_MAX * 2 {
         return Err(foreign());
@@ -327,10 +285,6 @@ fn activity(seen: Activity) -> CallbackActivity {
         }),
         partial: seen.partial,
     }
-}
-
-fn path_name(name: Result<Path<String>, PathRejection>) -> Result<String, Error> {
-    callback_name(name.map_or_else(|_| String::new(), |Path(text)| text))
 }
 
 fn holds(condition: &Preconditions) -> impl Fn(Option<&Policy>) -> bool + Send + Sync {
@@ -383,11 +337,11 @@ pub(super) fn refused(name: &str, changed: &Changed) -> Error {
     }
 }
 
-fn tagged(status: StatusCode, callback: &Callback, body: &impl Serialize) -> Response {
+fn tagged(callback: &Callback, body: &impl Serialize) -> Response {
     let mut headers = HeaderMap::new();
     let tag = callback.policy.as_ref().map(headers::etag_of_policy);
     if let Some(Ok(tag)) = tag.map(|tag| tag.parse()) {
         headers.insert(header::ETAG, tag);
     }
-    (status, headers, answer::json(body)).into_response()
+    (headers, answer::json(body)).into_response()
 }

@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 
 use axum::{
-    extract::{Request, State},
+    extract::State,
     http::header,
     response::{IntoResponse, Response},
 };
@@ -34,7 +34,7 @@ use crate::{
     http::{
         Api,
         access::Caller,
-        answer, body,
+        answer,
         convert::{
             any_callback,
             callback::{callback_name, policy},
@@ -42,11 +42,10 @@ use crate::{
             json,
         },
         error::{Code, Error},
-        headers,
+        extract::{BatchOfClient, FOREIGN_TOKEN, Json, NoIdempotencyKey, NoIfMatch, Text},
     },
-    limits::{API_KEYS_MAX, BATCH_REQUEST_BYTES_MAX, RECORDS_PAGE_MAX, REQUEST_BYTES_MAX},
+    limits::{API_KEYS_MAX, RECORDS_PAGE_MAX},
     model::access::{ApiKey, KeyId, Role},
-    queue::message::TOPIC_PREFIX,
 };
 
 /// Callbacks of an import that are set at once: each is a conditional write.
@@ -88,15 +87,11 @@ impl Begin {
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn export(
     State(api): State<Api>,
-    request: Request,
+    _: NoIfMatch,
+    Json(asked): Json<ExportConfigurationRequest>,
 ) -> Result<Response, Error> {
-    headers::refuse_if_match(request.headers())?;
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let asked = json::read::<ExportConfigurationRequest>(&text)?;
-    let from = Begin::read(asked.page_token.as_deref()).ok_or_else(|| {
-        let detail = "is not a token of this service: send `next_page_token` as it was";
-        Error::field(Code::InvalidRequest, "/page_token", detail)
-    })?;
+    let from = Begin::read(asked.page_token.as_deref())
+        .ok_or_else(|| Error::field(Code::InvalidRequest, "/page_token", FOREIGN_TOKEN))?;
     let (items, next_page_token) = match from {
         Begin::Callback(after) => callbacks_page(&api, after.as_deref()).await?,
         Begin::Key(after) => keys_page(&api, after).await?,
@@ -145,41 +140,21 @@ async fn keys_page(
         (status = "default", description = "None was set", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn import(
     State(api): State<Api>,
-    request: Request,
+    _: NoIfMatch,
+    _: NoIdempotencyKey,
+    caller: Caller,
+    text: Text<BatchOfClient>,
 ) -> Result<Response, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Call<'a> {
-        #[serde(borrow)]
-        items: json::Items<'a>,
-    }
-
-    headers::refuse_if_match(request.headers())?;
-    headers::refuse_idempotency_key(request.headers())?;
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
-    let call: Call<'_> = json::read(&text)?;
-    let items: Vec<Result<ConfigurationItem, Error>> =
-        call.items.0.into_iter().map(json::read_item).collect();
+    let call: ImportCall<'_> = text.read()?;
+    let items = call.items.0.into_iter().map(json::read_item).collect();
     drop(text);
-    let (mut keys, mut others, mut names) = (Vec::new(), Vec::new(), BTreeSet::new());
-    let mut results = vec![ImportConfigurationResult::default(); items.len()];
-    for ((index, item), result) in items.into_iter().enumerate().zip(&mut results) {
-        match item {
-            Err(error) => *result = Err(error).into(),
-            Ok(ConfigurationItem::Callback(callback)) if names.contains(&callback.name) => {
-                let detail = "is named by an item before: name each callback once";
-                *result = Err(Error::field(Code::InvalidRequest, "/callback/name", detail)).into();
-            }
-            Ok(ConfigurationItem::Callback(callback)) => {
-                names.insert(callback.name.clone());
-                others.push((index, *callback));
-            }
-            Ok(ConfigurationItem::ApiKey(key)) => keys.push((index, key)),
-        }
-    }
+    let Import {
+        keys,
+        callbacks,
+        mut results,
+    } = Import::of(items);
     let who = caller.name();
-    let set = stream::iter(others)
+    let set = stream::iter(callbacks)
         .map(async |(index, named)| (index, callback(&api, named, who).await))
         .buffer_unordered(IMPORTS_IN_FLIGHT);
     let mut set: Vec<(usize, Result<ImportOutcome, Error>)> = set.collect().await;
@@ -192,13 +167,53 @@ pub(in crate::http) async fn import(
     Ok(answer::json(&ImportConfigurationResponse { results }))
 }
 
+/// An [`ImportConfigurationRequest`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImportCall<'a> {
+    #[serde(borrow)]
+    items: json::Items<'a>,
+}
+
+/// The items of an import with their places, and the results of those that cannot be set.
+#[derive(Default)]
+struct Import {
+    keys: Vec<(usize, NamedApiKey)>,
+    callbacks: Vec<(usize, NamedCallback)>,
+    results: Vec<ImportConfigurationResult>,
+}
+
+impl Import {
+    fn of(items: Vec<Result<ConfigurationItem, Error>>) -> Self {
+        let mut names = BTreeSet::new();
+        let mut import = Self::default();
+        for (index, item) in items.into_iter().enumerate() {
+            let mut result = ImportConfigurationResult::default();
+            match item {
+                Err(error) => result = Err(error).into(),
+                Ok(ConfigurationItem::Callback(callback)) if names.contains(&callback.name) => {
+                    let detail = "is named by an item before: name each callback once";
+                    let error = Error::field(Code::InvalidRequest, "/callback/name", detail);
+                    result = Err(error).into();
+                }
+                Ok(ConfigurationItem::Callback(callback)) => {
+                    names.insert(callback.name.clone());
+                    import.callbacks.push((index, *callback));
+                }
+                Ok(ConfigurationItem::ApiKey(key)) => import.keys.push((index, key)),
+            }
+            import.results.push(result);
+        }
+        import
+    }
+}
+
 /// Sets a callback.
 async fn callback(api: &Api, named: NamedCallback, who: &str) -> Result<ImportOutcome, Error> {
     let at = below("/callback");
     let name = callback_name(named.name).map_err(&at)?;
-    let own_topics = api.service.queue_name(TOPIC_PREFIX);
     let set = named.configuration.as_ref();
-    let set = set.map(|set| policy(set, api.options.has_kafka, &own_topics));
+    let set = set.map(|set| policy(set, api.options.has_kafka, &api.own_topics));
     let policy = set.transpose().map_err(below("/callback/configuration"))?;
     let gates = named.gates.map(|set| gates(set, api.options.time.now()));
     let gates = gates.transpose().map_err(&at)?;

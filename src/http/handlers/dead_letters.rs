@@ -2,13 +2,13 @@
 //! them.
 
 use axum::{
-    extract::{Path, Query, Request, State, rejection::PathRejection},
+    extract::State,
     http::{StatusCode, Uri},
     response::Response,
 };
 use serde::Deserialize;
 
-use super::{batch::Batch, jobs, list::page_size};
+use super::{batch::Batch, jobs};
 use crate::{
     api::{
         dead_letter::{
@@ -34,20 +34,19 @@ use crate::{
     http::{
         Api,
         access::Caller,
-        answer, body,
+        answer,
         convert::{
             self, Violations, dead_letter_token as token, json, own,
             task_view::{in_a_tree, task_response},
-            unknown,
         },
         error::{Code, Error},
-        headers,
+        extract::{
+            CallerKey, FromQuery, Named, NoBody, NoIfMatch, OfClient, Params, RoomToAnswer,
+            TaskPath, Text, each_once, page_size, put, task_id,
+        },
     },
-    limits::{LIST_TASKS_DEFAULT, REQUEST_BYTES_MAX},
-    model::{
-        error_class::error_class,
-        ids::{NotATaskId, TaskId},
-    },
+    limits::{LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
+    model::{error_class::error_class, ids::TaskId},
 };
 
 /// Lists dead tasks, newest first, page by page.
@@ -67,8 +66,10 @@ use crate::{
     responses(
         (status = 200, description = "A page", body = ListDeadLettersResponse),
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
-    let query = ListQuery::read(&uri, &["callback", "error", "page_size", "page_token"])?;
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Params(query): Params<LettersQuery>,
+) -> Result<Response, Error> {
     let behind = spot(query.page_token.as_deref(), "?page_token", &query.wanted)?;
     let desk = api.service.dead_letters();
     let page = desk.list(&query.wanted, behind, query.page_size).await?;
@@ -86,9 +87,11 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
     responses(
         (status = 200, description = "The groups", body = Vec<DeadLetterGroup>),
         (status = "default", description = "Not counted", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn groups(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
-    let query = ListQuery::read(&uri, &["callback"])?;
-    let counted = api.service.dead_letters().groups(&query.wanted).await?;
+pub(in crate::http) async fn groups(
+    State(api): State<Api>,
+    Params(GroupsQuery(wanted)): Params<GroupsQuery>,
+) -> Result<Response, Error> {
+    let counted = api.service.dead_letters().groups(&wanted).await?;
     let groups = counted.groups.into_iter();
     let groups: Vec<DeadLetterGroup> = groups.map(|group| shown(group, counted.cut)).collect();
     Ok(answer::json(&groups))
@@ -108,22 +111,19 @@ pub(in crate::http) async fn groups(State(api): State<Api>, uri: Uri) -> Result<
         (status = "default", description = "Nothing done", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn redrive(
     State(api): State<Api>,
-    request: Request,
+    _: RoomToAnswer,
+    _: NoIfMatch,
+    caller: Caller,
+    CallerKey(key): CallerKey,
+    text: Text<OfClient>,
 ) -> Result<Response, Error> {
-    api.answers.is_open()?;
-    headers::refuse_if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let key = caller.in_space(headers::idempotency_key(request.headers())?);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
     match Call::read(&text)? {
         Call::Ids(items, dry_run) => {
             let expected = api.answers.expect(items.len())?;
-            let read = |item: &serde_json::value::RawValue| task_id(&json::read_text_item(item)?);
-            let ids: Vec<String> = items
-                .iter()
-                .map(|item| shorten(&json::read_text_item(item).unwrap_or_default()))
-                .collect();
-            let batch = Batch::read(&items, read);
+            let batch = Batch::read(&items, |item| task_id(&json::read_text_item(item)?));
+            let texts = items.iter().map(|item| json::read_text_item(item));
+            let ids = texts.map(|text| shorten(&text.unwrap_or_default()));
+            let ids: Vec<String> = ids.collect();
             drop(text);
             caller.allows_tasks(&api, batch.good().copied()).await?;
             let response = of_ids(&api, batch, ids, dry_run).await?;
@@ -147,12 +147,10 @@ pub(in crate::http) async fn redrive(
         (status = "default", description = "Not deleted", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn delete(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<TaskPath>,
+    _: NoIfMatch,
+    _: NoBody,
 ) -> Result<StatusCode, Error> {
-    let id = task_id(&id.map_or_else(|_| String::new(), |Path(text)| text))?;
-    headers::refuse_if_match(request.headers())?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     match api.service.dead_letters().delete(id).await? {
         Erased::Done => Ok(StatusCode::NO_CONTENT),
         Erased::Unknown => Err(Error::task_not_found()),
@@ -337,50 +335,46 @@ fn spot(text: Option<&str>, pointer: &str, wanted: &Wanted) -> Result<Option<Spo
     read.map_err(|detail| Error::field(Code::InvalidRequest, pointer, detail))
 }
 
-fn task_id(text: &str) -> Result<TaskId, Error> {
-    text.parse().map_err(|error: NotATaskId| {
-        let detail = format!("`{}`: {error}", shorten(text));
-        Error::new(Code::InvalidTaskId, detail)
-    })
-}
-
-/// The query of a list or a count.
-struct ListQuery {
+/// The query of a list.
+pub(in crate::http) struct LettersQuery {
     wanted: Wanted,
     page_size: usize,
     page_token: Option<String>,
 }
 
-impl ListQuery {
-    fn read(uri: &Uri, known: &[&str]) -> Result<Self, Error> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
-        let (mut callback, mut error, mut page_token) = (None, None, None);
-        let mut size = LIST_TASKS_DEFAULT;
-        let mut violations = Violations::default();
-        let mut seen: Vec<String> = Vec::new();
-        for (name, value) in pairs.0 {
-            let pointer = format!("?{}", shorten(&name));
-            if seen.contains(&name) {
-                violations.add(pointer, "is given twice: give it once");
-                continue;
-            }
-            match name.as_str() {
-                _ if !known.contains(&name.as_str()) => {
-                    violations.add(pointer, unknown("query parameter", &name, known));
-                }
-                "callback" => callback = violations.take(&pointer, convert::any_callback(value)),
-                "error" => error = Some(value),
-                "page_size" => size = violations.take(&pointer, page_size(&value)).unwrap_or(size),
-                _ => page_token = Some(value),
-            }
-            seen.push(name);
-        }
+impl FromQuery for LettersQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let known = ["callback", "error", "page_size", "page_token"];
+        let (mut callback, mut error): (Option<String>, Option<String>) = (None, None);
+        let (mut size, mut page_token): (_, Option<String>) = (LIST_TASKS_DEFAULT, None);
+        let violations = each_once(uri, &known, |name, value| {
+            Some(match name {
+                "callback" => put(&mut callback, convert::any_callback(value)),
+                "error" => put(&mut error, Ok(value)),
+                "page_size" => put(&mut size, page_size(&value, LIST_TASKS_MAX)),
+                "page_token" => put(&mut page_token, Ok(value)),
+                _ => return None,
+            })
+        })?;
         violations.finish()?;
         Ok(Self {
             wanted: wanted(callback.as_deref(), error.as_deref()),
             page_size: size,
             page_token,
         })
+    }
+}
+
+/// The query of a count.
+pub(in crate::http) struct GroupsQuery(Wanted);
+
+impl FromQuery for GroupsQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let mut callback: Option<String> = None;
+        let violations = each_once(uri, &["callback"], |name, value| {
+            (name == "callback").then(|| put(&mut callback, convert::any_callback(value)))
+        })?;
+        violations.finish()?;
+        Ok(Self(wanted(callback.as_deref(), None)))
     }
 }

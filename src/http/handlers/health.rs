@@ -51,30 +51,10 @@ pub(in crate::http) async fn livez() -> &'static str {
         (status = 503, description = "Not ready; JSON with verbose, else text",
             content((Readiness = "application/json"), (String = "text/plain")))))]
 pub(in crate::http) async fn readyz(State(api): State<Api>, uri: Uri) -> Response {
-    let stopping = api.options.stopping.is_cancelled();
-    let goes_on = ReadinessCheck {
-        name: "process".to_owned(),
-        ok: !stopping,
-        problem: stopping.then(|| "it was told to stop".to_owned()),
-    };
-    let checks: Vec<ReadinessCheck> = api
-        .service
-        .readiness()
-        .into_iter()
-        .map(|check| ReadinessCheck {
-            name: check.name.to_owned(),
-            ok: check.problem.is_none(),
-            problem: check.problem,
-        })
-        .chain([goes_on])
-        .collect();
+    let checks = checks(&api);
     let ready = checks.iter().all(|check| check.ok);
-    let verbose = uri.query().is_some_and(|query| {
-        query
-            .split('&')
-            .any(|pair| pair.split('=').next() == Some("verbose"))
-    });
-    let body = if verbose {
+    let mut pairs = uri.query().unwrap_or_default().split('&');
+    let body = if pairs.any(|pair| pair.split('=').next() == Some("verbose")) {
         crate::http::answer::json(&Readiness { ready, checks })
     } else if ready {
         "ok\n".into_response()
@@ -82,6 +62,22 @@ pub(in crate::http) async fn readyz(State(api): State<Api>, uri: Uri) -> Respons
         not_ready(&checks).into_response()
     };
     answer(ready, body)
+}
+
+fn checks(api: &Api) -> Vec<ReadinessCheck> {
+    let stopping = api.options.stopping.is_cancelled();
+    let goes_on = ReadinessCheck {
+        name: "process".to_owned(),
+        ok: !stopping,
+        problem: stopping.then(|| "it was told to stop".to_owned()),
+    };
+    let parts = api.service.readiness().into_iter();
+    let parts = parts.map(|check| ReadinessCheck {
+        name: check.name.to_owned(),
+        ok: check.problem.is_none(),
+        problem: check.problem,
+    });
+    parts.chain([goes_on]).collect()
 }
 
 /// The node has been ready once.

@@ -1,41 +1,39 @@
 //! The job handlers register bulk work over a filter at `/v1/jobs` for clients, show its progress, and pause, resume and end it.
 
 use axum::{
-    extract::{Path, Query, Request, State, rejection::PathRejection},
+    extract::State,
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use uuid::Uuid;
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::list::page_size;
 use crate::{
     api::{
         job::{JobRequest, JobResponse, ListJobsResponse},
         problem::Problem,
-        text::shorten,
         worker::View,
     },
     flow::stages::jobs::desk::{Changed, Order, Registered},
     http::{
         Api,
         access::Caller,
-        answer, body,
+        answer,
         convert::{
-            Violations,
             asked::mark,
             job::{job, job_response},
-            json,
             schedule::times_of_span,
             task_view::task_response,
-            unknown,
         },
         error::{Code, Error},
-        headers,
+        extract::{
+            FOREIGN_TOKEN, FromQuery, IdempotencyKey, JobPath, Named, NoBody, NoIfMatch, OfClient,
+            Params, Text, each, page_size, put,
+        },
     },
     limits::{
         DRY_RUN_SAMPLE, JOBS_FULL_RETRY_AFTER, JOBS_KEPT_MAX, JOBS_OPEN_MAX, LIST_TASKS_DEFAULT,
-        REQUEST_BYTES_MAX,
+        LIST_TASKS_MAX,
     },
     model::job::Job,
 };
@@ -55,13 +53,12 @@ use crate::{
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn create(
     State(api): State<Api>,
-    request: Request,
+    _: NoIfMatch,
+    IdempotencyKey(header): IdempotencyKey,
+    caller: Caller,
+    text: Text<OfClient>,
 ) -> Result<Response, Error> {
-    headers::refuse_if_match(request.headers())?;
-    let header = headers::idempotency_key(request.headers())?;
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let mut asked: JobRequest = json::read(&text)?;
+    let mut asked: JobRequest = text.read()?;
     caller.allows_filter(asked.filter.callback.as_deref())?;
     let key = caller.in_space(mark(asked.idempotency_key.take(), header)?);
     register(&api, &asked, (key, &text)).await
@@ -127,13 +124,16 @@ fn full(detail: String) -> Error {
     responses(
         (status = 200, description = "A page", body = ListJobsResponse),
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
-    let (size, behind) = page(&uri)?;
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Params(page): Params<JobsQuery>,
+) -> Result<Response, Error> {
     let jobs = api.service.jobs().list().await?.into_iter();
     let mut jobs = jobs.filter(|(id, job)| {
-        behind.is_none_or(|(created, behind)| (job.created.0, *id) < (created, behind))
+        page.behind
+            .is_none_or(|(created, behind)| (job.created.0, *id) < (created, behind))
     });
-    let shown: Vec<(Uuid, Job)> = jobs.by_ref().take(size).collect();
+    let shown: Vec<(Uuid, Job)> = jobs.by_ref().take(page.size).collect();
     let next = jobs.next().and_then(|_| shown.last());
     Ok(answer::json(&ListJobsResponse {
         next_page_token: next.map(|(id, job)| format!("{}.{id}", job.created.0)),
@@ -144,34 +144,36 @@ pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Re
     }))
 }
 
-/// The size of a page, and the job behind which it begins.
-fn page(uri: &Uri) -> Result<(usize, Option<(i64, Uuid)>), Error> {
-    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-        .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
-    let (mut size, mut behind) = (LIST_TASKS_DEFAULT, None);
-    let mut violations = Violations::default();
-    for (name, value) in pairs.0 {
-        let pointer = format!("?{}", shorten(&name));
-        match name.as_str() {
-            "page_size" => size = violations.take(&pointer, page_size(&value)).unwrap_or(size),
-            "page_token" if value.is_empty() => behind = None,
-            "page_token" => behind = violations.take(&pointer, token(&value)),
-            _ => {
-                let known = ["page_size", "page_token"];
-                violations.add(pointer, unknown("query parameter", &name, &known));
-            }
-        }
-    }
-    violations.finish()?;
-    Ok((size, behind))
+/// The query of a list.
+#[derive(Debug)]
+pub(in crate::http) struct JobsQuery {
+    size: usize,
+    /// The job behind which the page begins.
+    behind: Option<(i64, Uuid)>,
 }
 
-fn token(text: &str) -> Result<(i64, Uuid), String> {
+impl FromQuery for JobsQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let (mut size, mut behind): (usize, Option<(i64, Uuid)>) = (LIST_TASKS_DEFAULT, None);
+        let violations = each(uri, &["page_size", "page_token"], |name, value| {
+            Some(match name {
+                "page_size" => put(&mut size, page_size(&value, LIST_TASKS_MAX)),
+                "page_token" => put(&mut behind, token(&value)),
+                _ => return None,
+            })
+        })?;
+        violations.finish().map(|()| Self { size, behind })
+    }
+}
+
+/// Reads a token; an empty one asks for the first page.
+fn token(text: &str) -> Result<Option<(i64, Uuid)>, String> {
+    if text.is_empty() {
+        return Ok(None);
+    }
     let parts = text.split_once('.');
     let read = parts.and_then(|(created, id)| Some((created.parse().ok()?, id.parse().ok()?)));
-    read.ok_or_else(|| {
-        "is not a token of this service: send `next_page_token` as it was".to_owned()
-    })
+    read.map(Some).ok_or_else(|| FOREIGN_TOKEN.to_owned())
 }
 
 /// Reads a job: its state, its progress, and the first tasks of a dry run.
@@ -183,11 +185,10 @@ fn token(text: &str) -> Result<(i64, Uuid), String> {
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
+    Named(id): Named<JobPath>,
 ) -> Result<Response, Error> {
-    let id = job_id(id)?;
     let desk = api.service.jobs();
-    let job = desk.get(id).await?.ok_or_else(not_found)?;
+    let job = desk.get(id).await?.ok_or_else(Error::job_not_found)?;
     let mut response = job_response(id, &job);
     if job.dry_run {
         let sample = desk.sample(&job).await?;
@@ -213,10 +214,11 @@ pub(in crate::http) async fn read(
         (status = "default", description = "Not paused", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn pause(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<JobPath>,
+    _: NoIfMatch,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    order(&api, id, request, Order::Pause).await
+    order(&api, id, Order::Pause).await
 }
 
 /// Lets a paused job go on where it was.
@@ -228,10 +230,11 @@ pub(in crate::http) async fn pause(
         (status = "default", description = "It does not go on", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn resume(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<JobPath>,
+    _: NoIfMatch,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    order(&api, id, request, Order::Resume).await
+    order(&api, id, Order::Resume).await
 }
 
 /// Ends a job. The page of tasks that is being worked on is finished; what was done stays done.
@@ -243,40 +246,20 @@ pub(in crate::http) async fn resume(
         (status = "default", description = "Not ended", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn cancel(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<JobPath>,
+    _: NoIfMatch,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    order(&api, id, request, Order::Cancel).await
+    order(&api, id, Order::Cancel).await
 }
 
-async fn order(
-    api: &Api,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
-    order: Order,
-) -> Result<Response, Error> {
-    let id = job_id(id)?;
-    headers::refuse_if_match(request.headers())?;
-    body::read_nothing(api, request, REQUEST_BYTES_MAX).await?;
+async fn order(api: &Api, id: Uuid, order: Order) -> Result<Response, Error> {
     match api.service.jobs().order(id, order).await? {
         Changed::Now(job) => Ok(answer::json(&job_response(id, &job))),
-        Changed::Absent => Err(not_found()),
+        Changed::Absent => Err(Error::job_not_found()),
         Changed::Ended(job) => {
             let detail = format!("the job has ended: it is {}", job.state.name());
             Err(Error::new(Code::JobEnded, detail))
         }
     }
-}
-
-/// A text that is no id is the id of no job.
-fn job_id(id: Result<Path<String>, PathRejection>) -> Result<Uuid, Error> {
-    let text = id.map_or_else(|_| String::new(), |Path(text)| text);
-    text.parse().map_err(|_| not_found())
-}
-
-fn not_found() -> Error {
-    Error::new(
-        Code::JobNotFound,
-        "there is no job of this id, or it ended more than three days ago",
-    )
 }

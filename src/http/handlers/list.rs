@@ -1,12 +1,7 @@
 //! The list handler answers `GET /v1/tasks` for clients, page by page.
 
-use axum::{
-    extract::{Query, State},
-    http::Uri,
-    response::Response,
-};
+use axum::{extract::State, http::Uri, response::Response};
 
-use super::query::unquoted;
 use crate::{
     api::{
         problem::Problem,
@@ -18,12 +13,12 @@ use crate::{
     },
     flow::{self, base::api::VisibleState, stages::query::filter::Filter},
     http::{
-        Api,
+        Api, answer,
         convert::{
-            self, Violations, checked_name, job::is_label, page_token, task_view::task_response,
-            unknown,
+            self, checked_name, job::is_label, page_token, task_view::task_response, unknown,
         },
         error::{Code, Error},
+        extract::{FromQuery, Params, each_once, page_size, put, unquoted},
     },
     limits::{LABEL_CHARS_MAX, LIST_LABELS_MAX, LIST_TASKS_DEFAULT, LIST_TASKS_MAX},
     model::{callback::is_reserved, error_class::error_class, ids::TaskId, time::Millis},
@@ -93,36 +88,34 @@ const PARAMETERS: [&str; 16] = [
     responses(
         (status = 200, description = "A page", body = ListTasksResponse),
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
-pub(in crate::http) async fn list(State(api): State<Api>, uri: Uri) -> Result<Response, Error> {
-    let query = ListQuery::read(&uri)?;
-    if let (Some(callback), Some(key)) = (&query.filter.callback, &query.key) {
-        return Ok(crate::http::answer::json(
-            &by_key(&api, callback, key).await?,
-        ));
-    }
-    if let Some(parent) = query.parent {
-        let page = children(&api, parent, &query).await?;
-        return Ok(crate::http::answer::json(&page));
-    }
-    let cursor = match &query.page_token {
-        None => None,
-        Some(token) => Some(
-            page_token::read(token, &query.filter)
-                .map_err(|detail| Error::field(Code::InvalidRequest, "?page_token", detail))?,
-        ),
+pub(in crate::http) async fn list(
+    State(api): State<Api>,
+    Params(query): Params<ListQuery>,
+) -> Result<Response, Error> {
+    let page = match (&query.filter.callback, &query.key, query.parent) {
+        (Some(callback), Some(key), _) => by_key(&api, callback, key).await?,
+        (_, _, Some(parent)) => children(&api, parent, &query).await?,
+        _ => filtered(&api, &query).await?,
     };
-    let page = api
-        .service
-        .list(&query.filter, cursor, query.page_size)
-        .await?;
+    Ok(answer::json(&page))
+}
+
+/// Returns a page of the tasks of a filter.
+async fn filtered(api: &Api, query: &ListQuery) -> Result<ListTasksResponse, Error> {
+    let (filter, token) = (&query.filter, query.page_token.as_deref());
+    let cursor = token.map(|token| page_token::read(token, filter));
+    let cursor = cursor.transpose().map_err(foreign)?;
+    let page = api.service.list(filter, cursor, query.page_size).await?;
     let tasks = page.tasks.iter();
-    Ok(crate::http::answer::json(&ListTasksResponse {
+    Ok(ListTasksResponse {
         tasks: tasks.map(|task| task_response(task, View::Basic)).collect(),
-        next_page_token: page
-            .next
-            .map(|cursor| page_token::write(&query.filter, &cursor)),
+        next_page_token: page.next.map(|cursor| page_token::write(filter, &cursor)),
         start_time_to: page.to.min(time::latest()).into(),
-    }))
+    })
+}
+
+fn foreign(detail: String) -> Error {
+    Error::field(Code::InvalidRequest, "?page_token", detail)
 }
 
 /// Returns the list of the task that a key names: one task at most.
@@ -146,9 +139,7 @@ async fn children(
     query: &ListQuery,
 ) -> Result<ListTasksResponse, Error> {
     let token = query.page_token.as_deref().map(page_token::read_children);
-    let from = token
-        .transpose()
-        .map_err(|detail| Error::field(Code::InvalidRequest, "?page_token", detail))?;
+    let from = token.transpose().map_err(foreign)?;
     let trees = api.service.trees();
     let page = trees.children(parent, from, query.page_size).await?;
     let tasks = page.tasks.iter();
@@ -161,7 +152,7 @@ async fn children(
 
 /// The query of a list.
 #[derive(Debug)]
-struct ListQuery {
+pub(in crate::http) struct ListQuery {
     filter: Filter,
     key: Option<String>,
     parent: Option<TaskId>,
@@ -169,10 +160,8 @@ struct ListQuery {
     page_token: Option<String>,
 }
 
-impl ListQuery {
-    fn read(uri: &Uri) -> Result<Self, Error> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+impl FromQuery for ListQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
         let mut query = Self {
             filter: Filter::default(),
             key: None,
@@ -180,25 +169,15 @@ impl ListQuery {
             page_size: LIST_TASKS_DEFAULT,
             page_token: None,
         };
-        let mut violations = Violations::default();
-        let mut seen: Vec<String> = Vec::new();
-        for (name, value) in pairs.0 {
-            let pointer = format!("?{}", shorten(&name));
-            if seen.contains(&name) {
-                violations.add(pointer, "is given twice: give it once");
-                continue;
-            }
-            let set = match name.strip_prefix("label.") {
+        let (mut beside_key, mut beside_parent) = (false, false);
+        let mut violations = each_once(uri, &PARAMETERS, |name, value| {
+            beside_key |= !matches!(name, "key" | "callback");
+            beside_parent |= !matches!(name, "parent" | "page_size" | "page_token");
+            match name.strip_prefix("label.") {
                 Some(label) => Some(query.set_label(label, value)),
-                None => query.set(&name, value),
-            };
-            if let Some(Err(detail)) = set {
-                violations.add(pointer, detail);
-            } else if set.is_none() {
-                violations.add(pointer, unknown("query parameter", &name, &PARAMETERS));
+                None => query.set(name, value),
             }
-            seen.push(name);
-        }
+        })?;
         if let (Some(from), Some(to)) = (query.filter.from, query.filter.to)
             && from >= to
         {
@@ -207,17 +186,12 @@ impl ListQuery {
         if query.filter.pending && query.filter.state.is_some_and(VisibleState::is_terminal) {
             violations.add("?ended", "must not be false for a `state` that has ended");
         }
-        if query.key.is_some()
-            && seen
-                .iter()
-                .any(|name| !matches!(&**name, "key" | "callback"))
-        {
+        if query.key.is_some() && beside_key {
             violations.add("?key", "goes with `callback` alone: leave the others out");
         } else if query.key.is_some() && query.filter.callback.is_none() {
             violations.add("?key", "needs a `callback`: keys are names within one");
         }
-        let alone = ["parent", "page_size", "page_token"];
-        if query.parent.is_some() && seen.iter().any(|name| !alone.contains(&&**name)) {
+        if query.parent.is_some() && beside_parent {
             violations.add(
                 "?parent",
                 "goes with `page_size` and `page_token`: leave the others out",
@@ -227,7 +201,9 @@ impl ListQuery {
         query.filter.internal |= query.filter.callback.as_deref().is_some_and(is_reserved);
         violations.finish().map(|()| query)
     }
+}
 
+impl ListQuery {
     /// Takes several labels: `NAME=VALUE`, or `NAME:VALUE`, with commas between them.
     fn set_labels(&mut self, text: &str) -> Result<(), String> {
         text.split(',').try_for_each(|label| {
@@ -272,7 +248,7 @@ impl ListQuery {
             "internal" => truth(&value).map(|internal| self.filter.internal = internal),
             "parent" => put(&mut self.parent, parent(&value)),
             "roots" => truth(&value).map(|roots| self.filter.roots = roots),
-            "page_size" => page_size(&value).map(|size| self.page_size = size),
+            "page_size" => put(&mut self.page_size, page_size(&value, LIST_TASKS_MAX)),
             // An empty token asks for the first page, so that clients that build queries need not leave it
             // out.
             "page_token" => {
@@ -303,11 +279,6 @@ fn truth(text: &str) -> Result<bool, String> {
     text.parse().map_err(|_| "must be true or false".to_owned())
 }
 
-fn put<T>(field: &mut Option<T>, read: Result<T, String>) -> Result<(), String> {
-    *field = Some(read?);
-    Ok(())
-}
-
 fn instant(text: String) -> Result<Millis, String> {
     // A plus sign that is not escaped arrives as a space.
     let text = match text.rsplit_once(' ') {
@@ -323,13 +294,4 @@ fn state(text: &str) -> Result<VisibleState, String> {
         .into_iter()
         .find(|state| state.name() == text);
     known.ok_or_else(|| unknown("state", text, &names))
-}
-
-pub(super) fn page_size(text: &str) -> Result<usize, String> {
-    let size: Option<usize> = text.parse().ok().filter(|size| *size > 0);
-    // A larger number counts as the largest: a client that wants all tasks need not know the limit.
-    size.map(|size| size.min(LIST_TASKS_MAX)).ok_or_else(|| {
-        let text = shorten(text);
-        format!("`{text}` is not a whole number from 1 to {LIST_TASKS_MAX}")
-    })
 }

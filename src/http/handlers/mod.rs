@@ -14,7 +14,6 @@ pub(in crate::http) mod jobs;
 pub(in crate::http) mod list;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod poll;
-mod query;
 mod registered;
 pub(in crate::http) mod schedule_preview;
 mod schedule_query;

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 
 use axum::{
     body::{Body, Bytes},
-    extract::{Request, State},
+    extract::State,
     http::{HeaderValue, header},
     response::{IntoResponse, Response},
 };
@@ -19,11 +19,12 @@ use crate::{
     http::{
         Api,
         access::{Caller, while_allowed},
-        body,
-        convert::{json, own, read_poll::poll_request, worker_calls::worker_name},
+        answer,
+        convert::{own, read_poll::poll_request, worker_calls::worker_name},
         error::{Code, Error},
+        extract::{RoomToAnswer, WorkerJson},
     },
-    limits::{POLL_PAUSE, REQUEST_BYTES_MAX},
+    limits::POLL_PAUSE,
 };
 
 /// Waits for due tasks and claims them. The worker that gets a task has the exclusive right to run it.
@@ -38,20 +39,17 @@ use crate::{
         (status = 503, description = "Nothing could be claimed, or the node does not answer polls", body = Problem, content_type = "application/problem+json"),
         (status = "default", description = "Nothing claimed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn poll(
-    State(state): State<Api>,
-    request: Request,
+    State(api): State<Api>,
+    _: RoomToAnswer,
+    caller: Caller,
+    WorkerJson(call): WorkerJson<PollRequest>,
 ) -> Result<Response, Error> {
-    state.answers.is_open()?;
-    let caller = Caller::of(&request);
-    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
-    let request = poll_request(json::read::<PollRequest>(&text)?)?;
+    let request = poll_request(call)?;
     for callback in &request.callbacks {
         own::refuse_callback("/callbacks", callback)?;
         caller.allows_callback(callback)?;
     }
-    // The poll may wait for long.
-    drop(text);
-    let polled = while_allowed(&state, &caller, state.service.poll(request));
+    let polled = while_allowed(&api, &caller, api.service.poll(request));
     let handout = match polled.await? {
         Ok(handout) => handout,
         // Idle connections of workers that cannot wait here must not keep out others.
@@ -61,10 +59,10 @@ pub(in crate::http) async fn poll(
         }
         Err(refusal) => return Err(refusal.into()),
     };
-    let text = crate::http::answer::json_text(&PollResponse::from(&handout))?;
+    let text = answer::json_text(&PollResponse::from(&handout))?;
     // If there is no room for the answer, its tasks are released.
-    let text = state.answers.count(text.into())?;
-    Ok(answer(handout, text))
+    let text = api.answers.count(text.into())?;
+    Ok(accepted(handout, text))
 }
 
 /// Ends the polls of a worker that wait at this node.
@@ -78,20 +76,18 @@ pub(in crate::http) async fn poll(
         (status = 200, description = "No poll of the worker waits", body = LeaveResponse),
         (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn leave(
-    State(state): State<Api>,
-    request: Request,
+    State(api): State<Api>,
+    caller: Caller,
+    WorkerJson(call): WorkerJson<LeaveRequest>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
-    let call: LeaveRequest = json::read(&text)?;
     worker_name(&call.worker)?;
     let covers = |callback: &str| caller.covers(callback);
-    state.service.dismiss(&call.worker, covers);
-    Ok(crate::http::answer::json(&LeaveResponse {}))
+    api.service.dismiss(&call.worker, covers);
+    Ok(answer::json(&LeaveResponse {}))
 }
 
 /// An answer that releases its tasks when the connection is gone before it is written.
-fn answer(handout: Handout, text: Bytes) -> Response {
+fn accepted(handout: Handout, text: Bytes) -> Response {
     let length = HeaderValue::from(text.len());
     let written = async move {
         drop(handout.accept());

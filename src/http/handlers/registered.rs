@@ -38,14 +38,18 @@ pub(in crate::http) enum Registration {
 
 /// Registers one task. One that asks nothing goes a way of its own, since most do: the future of all ways together is large, and
 /// is moved for each request.
-pub(in crate::http) async fn register_one(api: &Api, task: Read) -> Option<Registration> {
-    match task {
+///
+/// # Errors
+/// There is no answer, which is a bug.
+pub(in crate::http) async fn register_one(api: &Api, task: Read) -> Result<Registration, Error> {
+    let registered = match task {
         Read::Plain(task) => {
             let registered = Box::pin(api.service.register(vec![task])).await.pop();
             registered.map(|result| Registration::Plain(result.map(Box::new)))
         }
         task @ (Read::Asked(_) | Read::Tree(_)) => Box::pin(register(api, vec![task])).await.pop(),
-    }
+    };
+    registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))
 }
 
 /// Registers tasks; one result per task, in order.

@@ -1,15 +1,8 @@
 //! The preview handlers show the times of schedules for clients, also of those that are not stored.
 
-use axum::{
-    extract::{Path, Request, State, rejection::PathRejection},
-    http::Uri,
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 
-use super::{
-    schedule_query::Times,
-    schedules::{context, path_name, there},
-};
+use super::{schedule_query::Times, schedules::there};
 use crate::{
     api::{
         problem::Problem,
@@ -18,11 +11,11 @@ use crate::{
         task_request::TaskRequest,
     },
     http::{
-        Api, answer, body,
-        convert::{json, schedule, schedule_view},
+        Api, answer,
+        convert::{schedule, schedule_view},
         error::Error,
+        extract::{Json, Named, Params, SchedulePath, context},
     },
-    limits::REQUEST_BYTES_MAX,
     model::{schedule::life::Schedule, time::Millis},
 };
 
@@ -38,11 +31,9 @@ use crate::{
         (status = "default", description = "Not shown", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn preview(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    uri: Uri,
+    Named(name): Named<SchedulePath>,
+    Params(times): Params<Times>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    let times = Times::read(&uri, api.options.time.now())?;
     let schedule = there(&api, &name).await?;
     shown(&api, &name, &schedule, (times.from, times.count))
 }
@@ -59,12 +50,9 @@ pub(in crate::http) async fn preview(
         (status = "default", description = "It would be refused so", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn preview_of(
     State(api): State<Api>,
-    request: Request,
+    Params(times): Params<Times>,
+    Json(mut asked): Json<ScheduleRequest>,
 ) -> Result<Response, Error> {
-    let times = Times::read(request.uri(), api.options.time.now())?;
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let mut asked: ScheduleRequest = json::read(&text)?;
-    drop(text);
     // The times do not depend on it.
     let any_task = || TaskRequest {
         callback: Some(CallbackTarget::Name("preview".to_owned())),

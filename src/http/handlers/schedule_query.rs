@@ -1,18 +1,17 @@
 //! The schedule queries read the queries of lists and previews for the schedule handlers.
 
-use axum::{extract::Query, http::Uri};
+use axum::http::Uri;
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
 
 use crate::{
-    api::{
-        text::{InstantText, shorten},
-        time,
-    },
+    api::{text::InstantText, time},
     http::{
-        convert::{Violations, name as checked_name, unknown},
+        Api,
+        convert::name as checked_name,
         error::{Code, Error},
+        extract::{FOREIGN_TOKEN, FromQuery, each, page_size, put, whole_number},
     },
-    limits::PREVIEW_TIMES_MAX,
+    limits::{PREVIEW_TIMES_MAX, RECORDS_PAGE_MAX, RUNS_PAGE_MAX},
     model::time::Millis,
 };
 
@@ -22,114 +21,90 @@ const TOKEN_CHARS_MAX: usize = 512;
 /// Times of a preview that names no count.
 const PREVIEW_TIMES: usize = 10;
 
-/// The query of a list.
-pub(super) struct Page {
+/// The query of the list of schedules.
+#[derive(Debug)]
+pub(in crate::http) struct SchedulesQuery {
     pub(super) size: usize,
-    pub(super) after: Option<Vec<u8>>,
+    /// The name behind which the page begins.
+    pub(super) after: Option<String>,
 }
 
-/// The mistake in a token.
-pub(super) const FOREIGN: &str = "is not a token of this service: send `next_page_token` as it was";
-
-impl Page {
-    pub(super) fn read(uri: &Uri, most: usize, known: &[&str]) -> Result<Self, Error> {
-        let (mut page, mut violations) = (
-            Self {
-                size: most,
-                after: None,
-            },
-            Violations::default(),
-        );
-        for (name, value) in pairs(uri)? {
-            match name.as_str() {
-                // A larger number counts as the largest: a client that wants all need not know the limit.
-                "page_size" => {
-                    let size = violations.take("?page_size", number(&value, usize::MAX, most));
-                    page.size = size.map_or(most, |size| size.min(most));
-                }
-                "page_token" if value.is_empty() => {}
-                "page_token" => {
-                    let short = value.len() <= TOKEN_CHARS_MAX;
-                    let read = short.then(|| URL_SAFE_NO_PAD.decode(&value).ok()).flatten();
-                    page.after =
-                        violations.take("?page_token", read.ok_or_else(|| FOREIGN.to_owned()));
-                }
-                _ => violations.add(
-                    format!("?{}", shorten(&name)),
-                    unknown("query parameter", &name, known),
-                ),
-            }
-        }
-        violations.finish().map(|()| page)
+impl FromQuery for SchedulesQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let (size, place) = page(uri, RECORDS_PAGE_MAX)?;
+        let foreign = || Error::field(Code::InvalidRequest, "?page_token", FOREIGN_TOKEN);
+        let text = place.map(String::from_utf8).transpose();
+        let name = text.map_err(|_| foreign())?.map(checked_name).transpose();
+        let after = name.map_err(|_| foreign())?;
+        Ok(Self { size, after })
     }
 }
 
+/// The query of the list of runs.
+#[derive(Debug)]
+pub(in crate::http) struct RunsQuery {
+    pub(super) size: usize,
+    /// The place behind which the page begins.
+    pub(super) after: Option<Vec<u8>>,
+}
+
+impl FromQuery for RunsQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let (size, after) = page(uri, RUNS_PAGE_MAX)?;
+        Ok(Self { size, after })
+    }
+}
+
+/// Reads the size of a page, which is `most` by default, and its token.
+fn page(uri: &Uri, most: usize) -> Result<(usize, Option<Vec<u8>>), Error> {
+    let (mut size, mut after): (usize, Option<Vec<u8>>) = (most, None);
+    let violations = each(uri, &["page_size", "page_token"], |name, value| {
+        Some(match name {
+            "page_size" => put(&mut size, page_size(&value, most)),
+            "page_token" if value.is_empty() => Ok(()),
+            "page_token" => {
+                let short = value.len() <= TOKEN_CHARS_MAX;
+                let place = short.then(|| URL_SAFE_NO_PAD.decode(&value).ok()).flatten();
+                put(&mut after, place.ok_or_else(|| FOREIGN_TOKEN.to_owned()))
+            }
+            _ => return None,
+        })
+    })?;
+    violations.finish().map(|()| (size, after))
+}
+
 /// The query of a preview.
-pub(super) struct Times {
+#[derive(Debug)]
+pub(in crate::http) struct Times {
     pub(super) name: String,
     pub(super) from: Millis,
     pub(super) count: usize,
 }
 
-impl Times {
-    pub(super) fn read(uri: &Uri, now: Millis) -> Result<Self, Error> {
-        let (mut times, mut violations) = (
-            Self {
-                name: String::new(),
-                from: now,
-                count: PREVIEW_TIMES,
-            },
-            Violations::default(),
-        );
-        let of_one = uri.path().ends_with("/preview");
-        for (name, value) in pairs(uri)? {
-            match name.as_str() {
+impl FromQuery for Times {
+    fn read(uri: &Uri, api: &Api) -> Result<Self, Error> {
+        let mut times = Self {
+            name: String::new(),
+            from: api.options.time.now(),
+            count: PREVIEW_TIMES,
+        };
+        // A schedule that is stored has a name.
+        let known: &[&str] = if uri.path().ends_with("/preview") {
+            &["count", "from"]
+        } else {
+            &["count", "from", "name"]
+        };
+        let violations = each(uri, known, |name, value| {
+            Some(match name {
                 "count" => {
-                    let count = violations.take(
-                        "?count",
-                        number(&value, PREVIEW_TIMES_MAX, PREVIEW_TIMES_MAX),
-                    );
-                    times.count = count.unwrap_or(PREVIEW_TIMES);
+                    let count = whole_number(&value, PREVIEW_TIMES_MAX, PREVIEW_TIMES_MAX);
+                    put(&mut times.count, count)
                 }
-                "from" => {
-                    let from = violations.take("?from", time::instant(&InstantText(value)));
-                    times.from = from.unwrap_or(now);
-                }
-                "name" if !of_one => {
-                    times.name = violations
-                        .take("?name", checked_name(value))
-                        .unwrap_or_default();
-                }
-                _ => {
-                    let known: &[&str] = if of_one {
-                        &["count", "from"]
-                    } else {
-                        &["count", "from", "name"]
-                    };
-                    violations.add(
-                        format!("?{}", shorten(&name)),
-                        unknown("query parameter", &name, known),
-                    );
-                }
-            }
-        }
+                "from" => put(&mut times.from, time::instant(&InstantText(value))),
+                "name" if known.contains(&"name") => put(&mut times.name, checked_name(value)),
+                _ => return None,
+            })
+        })?;
         violations.finish().map(|()| times)
     }
-}
-
-fn pairs(uri: &Uri) -> Result<Vec<(String, String)>, Error> {
-    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri);
-    pairs
-        .map(|pairs| pairs.0)
-        .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))
-}
-
-/// Reads a number from 1 to `most`; people are told that it is at most `told`.
-fn number(text: &str, most: usize, told: usize) -> Result<usize, String> {
-    let number = text.parse().ok();
-    let number = number.filter(|number| (1..=most).contains(number));
-    number.ok_or_else(|| {
-        let text = shorten(text);
-        format!("`{text}` is not a whole number from 1 to {told}")
-    })
 }

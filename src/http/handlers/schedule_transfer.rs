@@ -5,32 +5,35 @@
 //! has set some of its schedules; sent again, it changes nothing about those.
 
 use axum::{
-    extract::{Request, State},
-    http::Uri,
+    extract::{FromRequestParts, State},
+    http::request::Parts,
     response::Response,
 };
 use futures_util::{StreamExt as _, stream};
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
-use super::schedules::{page, put};
+use super::{
+    schedule_query::SchedulesQuery,
+    schedules::{page, put},
+};
 use crate::{
     api::{
         problem::Problem,
         schedule::{
             ExportSchedulesResponse, ImportOutcome, ImportScheduleResult, ImportSchedulesRequest,
-            ImportSchedulesResponse, NamedSchedule,
+            ImportSchedulesResponse, NamedSchedule, ScheduleRequest,
         },
     },
     flow::stages::schedules::desk::Changed,
     http::{
         Api,
         access::Caller,
-        answer, body,
+        answer,
         convert::{json, name as checked_name, schedule_view},
         error::{Code, Error},
-        headers,
+        extract::{BatchOfClient, NoIdempotencyKey, Params, Text},
     },
-    limits::BATCH_REQUEST_BYTES_MAX,
 };
 
 /// Schedules of an import that are set at once: each is a conditional write.
@@ -48,26 +51,10 @@ const IMPORTS_IN_FLIGHT: usize = 8;
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn export(
     State(api): State<Api>,
-    uri: Uri,
-    request: Request,
+    _: SeesAll,
+    Params(query): Params<SchedulesQuery>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    if !caller.sees_payloads() {
-        let detail = format!(
-            "the key `{}` sees no payloads, and schedules without them cannot be set again: use a key that sees them",
-            caller.name()
-        );
-        return Err(Error::new(Code::AccessDenied, detail));
-    }
-    if !caller.sees_credentials() {
-        let detail = format!(
-            "the key `{}` sees no credentials that requests over HTTP carry, and schedules without them cannot be set again: use a \
-             key of an operator",
-            caller.name()
-        );
-        return Err(Error::new(Code::AccessDenied, detail));
-    }
-    let (page, next_page_token) = page(&api, &uri).await?;
+    let (page, next_page_token) = page(&api, query).await?;
     let schedules = page.iter().map(|(name, schedule)| NamedSchedule {
         name: name.clone(),
         schedule: schedule_view::settings(schedule),
@@ -76,6 +63,30 @@ pub(in crate::http) async fn export(
         schedules: schedules.collect(),
         next_page_token,
     }))
+}
+
+/// Makes sure that the caller sees payloads and credentials: schedules without them cannot be set again.
+pub(in crate::http) struct SeesAll;
+
+impl FromRequestParts<Api> for SeesAll {
+    type Rejection = Error;
+
+    async fn from_request_parts(parts: &mut Parts, _: &Api) -> Result<Self, Error> {
+        let caller = Caller::of(&parts.extensions);
+        let (what, remedy) = match (caller.sees_payloads(), caller.sees_credentials()) {
+            (true, true) => return Ok(Self),
+            (false, _) => ("payloads", "a key that sees them"),
+            (true, false) => (
+                "credentials that requests over HTTP carry",
+                "a key of an operator",
+            ),
+        };
+        let detail = format!(
+            "the key `{}` sees no {what}, and schedules without them cannot be set again: use {remedy}",
+            caller.name()
+        );
+        Err(Error::new(Code::AccessDenied, detail))
+    }
 }
 
 /// Sets schedules, each as a PUT would; one bad schedule fails only itself. A schedule that is as it is to be stays untouched. A
@@ -87,24 +98,10 @@ pub(in crate::http) async fn export(
         (status = "default", description = "None was set", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn import(
     State(api): State<Api>,
-    request: Request,
+    _: NoIdempotencyKey,
+    text: Text<BatchOfClient>,
 ) -> Result<Response, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Call<'a> {
-        #[serde(borrow)]
-        schedules: json::Items<'a>,
-    }
-
-    headers::refuse_idempotency_key(request.headers())?;
-    let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
-    let call: Call<'_> = json::read(&text)?;
-    let read = |item| {
-        let read: NamedSchedule = json::read_item(item)?;
-        let name = checked_name(read.name)
-            .map_err(|detail| Error::field(Code::InvalidRequest, "/name", detail))?;
-        Ok((name, read.schedule))
-    };
+    let call: ImportCall<'_> = text.read()?;
     let items: Vec<Result<_, Error>> = call.schedules.0.into_iter().map(read).collect();
     let _held = api.admission.contents(text.len())?;
     drop(text);
@@ -120,6 +117,21 @@ pub(in crate::http) async fn import(
     });
     let results = set.buffered(IMPORTS_IN_FLIGHT).collect().await;
     Ok(answer::json(&ImportSchedulesResponse { results }))
+}
+
+/// An [`ImportSchedulesRequest`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ImportCall<'a> {
+    #[serde(borrow)]
+    schedules: json::Items<'a>,
+}
+
+fn read(item: &RawValue) -> Result<(String, ScheduleRequest), Error> {
+    let read: NamedSchedule = json::read_item(item)?;
+    let name = checked_name(read.name);
+    let name = name.map_err(|detail| Error::field(Code::InvalidRequest, "/name", detail))?;
+    Ok((name, read.schedule))
 }
 
 /// The id of a change of its own.

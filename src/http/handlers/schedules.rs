@@ -4,8 +4,8 @@
 //! runs have started since.
 
 use axum::{
-    extract::{Path, Request, State, rejection::PathRejection},
-    http::{HeaderMap, StatusCode, Uri, header},
+    extract::State,
+    http::{HeaderMap, StatusCode, header},
     response::{IntoResponse, Response},
 };
 use base64::{Engine as _, engine::general_purpose::URL_SAFE_NO_PAD};
@@ -14,7 +14,7 @@ use xxhash_rust::xxh3::xxh3_128;
 
 use super::{
     jobs, registered,
-    schedule_query::{FOREIGN, Page},
+    schedule_query::{RunsQuery, SchedulesQuery},
 };
 use crate::{
     api::{
@@ -35,16 +35,18 @@ use crate::{
     http::{
         Api,
         access::Caller,
-        answer, body,
-        convert::{json, masked, name as checked_name, new_task::Context, schedule, schedule_view},
+        answer,
+        convert::{masked, schedule, schedule_view},
         error::{Code, Error},
+        extract::{
+            AnnouncedJson, CallerKey, Named, NoBody, NoIfMatch, OfClient, Params, SchedulePath,
+            Text, context,
+        },
         headers::{self, Preconditions},
     },
-    limits::{RECORDS_PAGE_MAX, REQUEST_BYTES_MAX, RUNS_PAGE_MAX},
     model::{
         job::Job,
         schedule::life::{Pause, Schedule},
-        topic_names::TOPIC_PREFIX,
     },
 };
 
@@ -57,12 +59,11 @@ use crate::{
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    caller: Caller,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
     let schedule = there(&api, &name).await?;
-    let shown = seen(&Caller::of(&request), response(&api, &name, &schedule));
+    let shown = seen(&caller, response(&api, &name, &schedule));
     Ok(tagged(StatusCode::OK, &schedule, &shown))
 }
 
@@ -106,15 +107,14 @@ fn hide_payloads(task: &mut TaskRequest) {
         (status = "default", description = "Not set", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn set(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    condition: Preconditions,
+    CallerKey(key): CallerKey,
+    caller: Caller,
+    text: Text<OfClient>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    let condition = headers::preconditions(request.headers())?;
-    let caller = Caller::of(&request);
-    let id = change_id(&api, &name, "put", &request)?;
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let asked: ScheduleRequest = json::read(&text)?;
+    let id = change_id(&api, &name, "put", key);
+    let asked: ScheduleRequest = text.read()?;
     if let Some(task) = &asked.task {
         caller.allows_request(task)?;
     }
@@ -158,18 +158,14 @@ pub(super) async fn put(
         (status = "default", description = "Not deleted", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn remove(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    condition: Preconditions,
+    CallerKey(key): CallerKey,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    let condition = headers::preconditions(request.headers())?;
-    let id = change_id(&api, &name, "delete", &request)?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
-    let desk = api.service.schedules();
-    match desk
-        .order(&name, &Order::Delete, id, &holds(&condition))
-        .await?
-    {
+    let id = change_id(&api, &name, "delete", key);
+    let (desk, holds) = (api.service.schedules(), holds(&condition));
+    match desk.order(&name, &Order::Delete, id, &holds).await? {
         Changed::Now(outcome) | Changed::Created(outcome) => {
             Ok(answer::json(&DeleteScheduleResponse {
                 generation: outcome.schedule.generation,
@@ -192,19 +188,12 @@ pub(in crate::http) async fn remove(
         (status = "default", description = "Not paused", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn pause(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    _: NoIfMatch,
+    CallerKey(key): CallerKey,
+    AnnouncedJson(asked): AnnouncedJson<PauseRequest>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    headers::refuse_if_match(request.headers())?;
-    let id = change_id(&api, &name, "pause", &request)?;
-    let asked = if is_empty(request.headers()) {
-        body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
-        PauseRequest::default()
-    } else {
-        let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-        json::read(&text)?
-    };
+    let id = change_id(&api, &name, "pause", key);
     let order = schedule::pause(asked)?;
     let desk = api.service.schedules();
     let changed = desk.order(&name, &order, id, &|_| true).await?;
@@ -219,13 +208,12 @@ pub(in crate::http) async fn pause(
         (status = "default", description = "It does not go on", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn resume(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    _: NoIfMatch,
+    CallerKey(key): CallerKey,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    headers::refuse_if_match(request.headers())?;
-    let id = change_id(&api, &name, "resume", &request)?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
+    let id = change_id(&api, &name, "resume", key);
     let desk = api.service.schedules();
     let changed = desk.order(&name, &Order::Resume, id, &|_| true).await?;
     answered(&api, &name, changed)
@@ -242,25 +230,19 @@ pub(in crate::http) async fn resume(
         (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn trigger(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    _: NoIfMatch,
+    CallerKey(key): CallerKey,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    headers::refuse_if_match(request.headers())?;
-    let key = headers::idempotency_key(request.headers())?;
-    let key = Caller::of(&request).in_space(key);
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     let schedule = there(&api, &name).await?;
     // The key of a schedule is another than the same key of a task.
     let mark = key.map(|key| RequestMark {
         key: format!("schedule/{name}/{:032x}", xxh3_128(key.as_bytes())),
         hash: xxh3_128(name.as_bytes()),
     });
-    let answer = api
-        .service
-        .schedules()
-        .trigger(&name, &schedule, mark)
-        .await?;
+    let desk = api.service.schedules();
+    let answer = desk.trigger(&name, &schedule, mark).await?;
     registered::respond(registered::Registration::Asked(Ok(answer)))
 }
 
@@ -278,15 +260,12 @@ pub(in crate::http) async fn trigger(
         (status = "default", description = "Not begun", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn backfill(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(name): Named<SchedulePath>,
+    _: NoIfMatch,
+    CallerKey(key): CallerKey,
+    text: Text<OfClient>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    headers::refuse_if_match(request.headers())?;
-    let key = headers::idempotency_key(request.headers())?;
-    let key = Caller::of(&request).in_space(key);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let asked: BackfillRequest = json::read(&text)?;
+    let asked: BackfillRequest = text.read()?;
     let schedule = there(&api, &name).await?;
     let time = &api.options.time;
     let drawn = (time.now(), time.random_uuid().as_u128());
@@ -312,11 +291,10 @@ pub(in crate::http) async fn backfill(
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn list(
     State(api): State<Api>,
-    uri: Uri,
-    request: Request,
+    caller: Caller,
+    Params(query): Params<SchedulesQuery>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    let (page, next_page_token) = page(&api, &uri).await?;
+    let (page, next_page_token) = page(&api, query).await?;
     let shown = page
         .iter()
         .map(|(name, schedule)| seen(&caller, response(&api, name, schedule)));
@@ -329,18 +307,10 @@ pub(in crate::http) async fn list(
 /// Reads the page of schedules that a query asks for, and the token of the next one.
 pub(super) async fn page(
     api: &Api,
-    uri: &Uri,
+    query: SchedulesQuery,
 ) -> Result<(Vec<(String, Schedule)>, Option<String>), Error> {
-    let query = Page::read(uri, RECORDS_PAGE_MAX, &["page_size", "page_token"])?;
-    let foreign = || Error::field(Code::InvalidRequest, "?page_token", FOREIGN);
-    let after = query
-        .after
-        .map(String::from_utf8)
-        .transpose()
-        .map_err(|_| foreign())?;
-    let after = after.map(checked_name).transpose().map_err(|_| foreign())?;
     let desk = api.service.schedules();
-    let (page, next) = desk.list(after.as_deref(), query.size).await?;
+    let (page, next) = desk.list(query.after.as_deref(), query.size).await?;
     Ok((page, next.map(|name| URL_SAFE_NO_PAD.encode(name))))
 }
 
@@ -358,43 +328,16 @@ pub(super) async fn page(
         (status = "default", description = "Not listed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn runs(
     State(api): State<Api>,
-    name: Result<Path<String>, PathRejection>,
-    uri: Uri,
+    Named(name): Named<SchedulePath>,
+    Params(query): Params<RunsQuery>,
 ) -> Result<Response, Error> {
-    let name = path_name(name)?;
-    let query = Page::read(&uri, RUNS_PAGE_MAX, &["page_size", "page_token"])?;
     there(&api, &name).await?;
-    let after = query.after.map(Into::into);
-    let (runs, next) = api
-        .service
-        .schedules()
-        .runs(&name, after, query.size)
-        .await?;
+    let (after, desk) = (query.after.map(Into::into), api.service.schedules());
+    let (runs, next) = desk.runs(&name, after, query.size).await?;
     Ok(answer::json(&ListRunsResponse {
         runs: runs.iter().map(schedule_view::run_response).collect(),
         next_page_token: next.map(|place| URL_SAFE_NO_PAD.encode(place)),
     }))
-}
-
-pub(super) fn context(api: &Api) -> Context {
-    Context {
-        now: api.options.time.now(),
-        content_bytes_max: api.options.content_bytes_max,
-        has_kafka: api.options.has_kafka,
-        own_topics: api.service.queue_name(TOPIC_PREFIX),
-        has_mail: api.options.has_mail,
-        trace_parent: None,
-    }
-}
-
-/// A request that announces no body has none.
-fn is_empty(headers: &HeaderMap) -> bool {
-    !headers.contains_key(header::CONTENT_TYPE)
-}
-
-pub(super) fn path_name(name: Result<Path<String>, PathRejection>) -> Result<String, Error> {
-    let text = name.map_or_else(|_| String::new(), |Path(text)| text);
-    checked_name(text).map_err(|detail| Error::field(Code::InvalidRequest, "/name", detail))
 }
 
 pub(super) async fn there(api: &Api, name: &str) -> Result<Schedule, Error> {
@@ -408,13 +351,11 @@ fn not_found(name: &str) -> Error {
 }
 
 /// The id of a change: the same for repetitions that carry a key.
-fn change_id(api: &Api, name: &str, verb: &str, request: &Request) -> Result<u128, Error> {
-    let key = headers::idempotency_key(request.headers())?;
-    let key = Caller::of(request).in_space(key);
-    Ok(key.map_or_else(
+fn change_id(api: &Api, name: &str, verb: &str, key: Option<String>) -> u128 {
+    key.map_or_else(
         || api.options.time.random_uuid().as_u128(),
         |key| xxh3_128(format!("{verb}\0{name}\0{key}").as_bytes()),
-    ))
+    )
 }
 
 fn holds(condition: &Preconditions) -> impl Fn(Option<&Schedule>) -> bool + Send + Sync {

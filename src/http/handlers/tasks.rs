@@ -3,15 +3,15 @@
 use std::time::Duration;
 
 use axum::{
-    extract::{Path, Query, Request, State, rejection::PathRejection},
-    http::{HeaderMap, StatusCode, Uri, header},
+    extract::State,
+    http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 
 use super::{
     batch::Batch,
-    query::{path_id, refuse_query, task_id, unquoted},
     registered::{self, Written},
     trees,
 };
@@ -23,7 +23,7 @@ use crate::{
             BatchCancelResponse, BatchCancelResult, BatchCreateResponse, CancelResponse,
             RescheduleOutcome, RescheduleResponse, TaskResponse,
         },
-        text::{DurationText, shorten},
+        text::DurationText,
         time,
         tree::{CancelRequest, CancelTreeResponse},
         worker::View,
@@ -35,9 +35,8 @@ use crate::{
     http::{
         Api,
         access::{Caller, while_allowed},
-        body,
+        answer,
         convert::{
-            Violations,
             action::with_outcomes,
             asked,
             join::Total,
@@ -47,13 +46,17 @@ use crate::{
             task_view::{
                 in_a_tree, reschedule_outcome, task_response, why_too_late, with_attempts,
             },
-            unknown,
         },
         error::{Code, Error},
+        extract::{
+            BatchOfClient, ClientTaskPath, FromQuery, Gated, IdempotencyKey, IfMatch, IfNoneMatch,
+            Json, Named, NoBody, NoIdempotencyKey, NoIfMatch, NoQuery, OfClient, OptionalJson,
+            Params, RoomToAnswer, TaskPath, Text, each, put, task_id, unquoted,
+        },
         headers,
     },
-    limits::{BATCH_REQUEST_BYTES_MAX, CONTENT_BYTES_MAX, REQUEST_BYTES_MAX, WAIT_MAX},
-    model::{ids::TaskId, topic_names::TOPIC_PREFIX},
+    limits::{CONTENT_BYTES_MAX, WAIT_MAX},
+    model::ids::TaskId,
 };
 
 /// Registers a task. Once the call is answered, the task is durable and will start.
@@ -75,34 +78,26 @@ use crate::{
         (status = "default", description = "Not registered", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn create(
     State(api): State<Api>,
-    request: Request,
+    Gated((_, IdempotencyKey(key), context, caller, text)): Gated<NewTaskParts, false>,
 ) -> Result<Response, Error> {
-    if let Err(refused) = api.admission.is_open(false) {
-        return Err(body::refuse(&api, request, REQUEST_BYTES_MAX, refused).await);
-    }
-    refuse_query(request.uri())?;
-    let key = headers::idempotency_key(request.headers())?;
-    let context = context(&api, request.headers());
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let mut task: TaskRequest = json::read(&text)?;
+    let mut task: TaskRequest = text.read()?;
     caller.allows_request(&task)?;
     let key = caller.in_space(asked::mark(task.idempotency_key.take(), key)?);
-    let shape = api.service.shape();
-    let task = asked::read(task, text.as_bytes(), key, &context, shape)?;
+    let task = asked::read(task, text.as_bytes(), key, &context, api.service.shape())?;
     // An id may be that of a task of another callback, which the registration would replace.
-    Box::pin(caller.allows_tasks(&api, task.own_id())).await?;
+    caller.allows_tasks(&api, task.own_id()).await?;
     let mut admitted = api.admission.registration(task.tasks(), text.len())?;
     // A slow store must not fill the room for bodies. The task has room of its own from here on.
     drop(text);
-    let registered = registered::register_one(&api, task).await;
-    let registered =
-        registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))?;
+    let registered = registered::register_one(&api, task).await?;
     if registered.is_registered() {
         admitted.registered();
     }
     registered::respond(registered)
 }
+
+/// The parts of a request that registers a task.
+type NewTaskParts = (NoQuery, IdempotencyKey, Context, Caller, Text<OfClient>);
 
 /// Registers up to 1000 tasks. One bad task fails only itself.
 #[utoipa::path(post, path = "/v1/tasks:batchCreate", tag = "tasks", operation_id = "batchCreateTasks",
@@ -112,50 +107,62 @@ pub(in crate::http) async fn create(
         (status = "default", description = "Nothing registered", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn batch_create(
     State(api): State<Api>,
-    request: Request,
+    Gated((_, _, _, context, caller, text)): Gated<NewTasksParts, true>,
 ) -> Result<Response, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Call<'a> {
-        #[serde(borrow)]
-        tasks: json::Items<'a>,
-    }
-    /// A [`BatchCreateResponse`].
-    #[derive(Serialize)]
-    struct Answer {
-        results: Vec<Written>,
-    }
-
-    if let Err(refused) = api.admission.is_open(true) {
-        return Err(body::refuse(&api, request, BATCH_REQUEST_BYTES_MAX, refused).await);
-    }
-    api.answers.is_open()?;
-    refuse_query(request.uri())?;
-    headers::refuse_idempotency_key(request.headers())?;
-    let context = context(&api, request.headers());
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, BATCH_REQUEST_BYTES_MAX).await?;
-    let call: Call<'_> = json::read(&text)?;
+    let call: BatchCreateCall<'_> = text.read()?;
     let mut admitted = api.admission.registration(call.tasks.0.len(), text.len())?;
-    let shape = api.service.shape();
-    let mut waited_for = Total::default();
-    let batch = Batch::read(&call.tasks.0, |item| {
-        let mut task: TaskRequest = json::read_item(item)?;
-        caller.allows_request(&task)?;
-        waited_for.count(&task)?;
-        let key = caller.in_space(asked::mark(task.idempotency_key.take(), None)?);
-        asked::read(task, item.get().as_bytes(), key, &context, shape)?.single()
-    });
+    let batch = read_batch(&api, &caller, &context, &call.tasks.0);
     drop(text);
     let ids = batch.good().filter_map(asked::Read::own_id);
-    Box::pin(caller.allows_tasks(&api, ids)).await?;
+    caller.allows_tasks(&api, ids).await?;
     let results: Vec<Written> = batch
         .answer(async |tasks: Vec<asked::Read>| Box::pin(registered::register(&api, tasks)).await)
         .await;
     if results.iter().any(|result| result.is_registered) {
         admitted.registered();
     }
-    Ok(crate::http::answer::json(&Answer { results }))
+    Ok(answer::json(&BatchCreateAnswer { results }))
+}
+
+/// The parts of a request that registers tasks.
+type NewTasksParts = (
+    RoomToAnswer,
+    NoQuery,
+    NoIdempotencyKey,
+    Context,
+    Caller,
+    Text<BatchOfClient>,
+);
+
+/// A [`BatchCreateRequest`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchCreateCall<'a> {
+    #[serde(borrow)]
+    tasks: json::Items<'a>,
+}
+
+/// A [`BatchCreateResponse`].
+#[derive(Serialize)]
+struct BatchCreateAnswer {
+    results: Vec<Written>,
+}
+
+fn read_batch(
+    api: &Api,
+    caller: &Caller,
+    context: &Context,
+    items: &[&RawValue],
+) -> Batch<asked::Read> {
+    let shape = api.service.shape();
+    let mut waited_for = Total::default();
+    Batch::read(items, |item| {
+        let mut task: TaskRequest = json::read_item(item)?;
+        caller.allows_request(&task)?;
+        waited_for.count(&task)?;
+        let key = caller.in_space(asked::mark(task.idempotency_key.take(), None)?);
+        asked::read(task, item.get().as_bytes(), key, context, shape)?.single()
+    })
 }
 
 /// Reads a task, at once or when it has ended.
@@ -172,46 +179,53 @@ pub(in crate::http) async fn batch_create(
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    uri: Uri,
-    request: Request,
+    Named(id): Named<TaskPath>,
+    Params(query): Params<ReadQuery>,
+    caller: Caller,
+    known: IfNoneMatch,
 ) -> Result<Response, Error> {
-    let id = path_id(id)?;
-    let mut query = ReadQuery::read(&uri)?;
-    let caller = Caller::of(&request);
-    query.view = caller.view(query.view);
-    let request_headers = request.headers();
-    let view = match query.view {
-        View::Basic => api::View::Basic,
-        View::Full => api::View::Full,
-    };
+    let view = caller.view(query.view);
     let task = match query.wait {
-        None => api.service.get(id, view).await,
-        Some(wait) => {
-            let ended = async {
-                tokio::select! {
-                    task = api.service.get_when_terminal(id, view, wait) => task,
-                    // A node that stops does not keep clients waiting.
-                    () = api.options.shutdown.cancelled() => api.service.get(id, view).await,
-                }
-            };
-            while_allowed(&api, &caller, ended).await?
-        }
+        None => api.service.get(id, stored(view)).await,
+        Some(wait) => when_ended(&api, &caller, (id, view), wait).await?,
     }?
     .ok_or_else(Error::task_not_found)?;
-    let standings = api
-        .service
-        .outcomes()
-        .of(&task, api.options.time.now())
-        .await?;
-    let shown = with_outcomes(with_attempts(&task, query.view), &task, standings);
+    let outcomes = api.service.outcomes();
+    let standings = outcomes.of(&task, api.options.time.now()).await?;
+    let shown = with_outcomes(with_attempts(&task, view), &task, standings);
     let shown = caller.seen(shown, masked::task);
-    let answer = crate::http::answer::json_text(&shown)?;
-    let etag = headers::etag_of_answer(&task, &answer);
-    if headers::if_none_match(request_headers, &etag)? {
+    let text = answer::json_text(&shown)?;
+    let etag = headers::etag_of_answer(&task, &text);
+    if known.names(&etag)? {
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
-    Ok(([(header::ETAG, etag)], crate::http::answer::json_of(answer)).into_response())
+    Ok(([(header::ETAG, etag)], answer::json_of(text)).into_response())
+}
+
+/// Returns what is read of a task for a view of it.
+const fn stored(view: View) -> api::View {
+    match view {
+        View::Basic => api::View::Basic,
+        View::Full => api::View::Full,
+    }
+}
+
+/// Reads a task when it has ended, or after a time.
+async fn when_ended(
+    api: &Api,
+    caller: &Caller,
+    (id, view): (TaskId, View),
+    wait: Duration,
+) -> Result<Result<Option<TaskView>, api::Fault>, Error> {
+    let view = stored(view);
+    let ended = async {
+        tokio::select! {
+            task = api.service.get_when_terminal(id, view, wait) => task,
+            // A node that stops does not keep clients waiting.
+            () = api.options.shutdown.cancelled() => api.service.get(id, view).await,
+        }
+    };
+    while_allowed(api, caller, ended).await
 }
 
 /// Cancels a task. The answer says whether the cancel or the firing won.
@@ -224,23 +238,17 @@ pub(in crate::http) async fn read(
         (status = "default", description = "Not cancelled", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn cancel(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<ClientTaskPath>,
+    _: NoIfMatch,
+    caller: Caller,
+    OptionalJson(wish): OptionalJson<CancelRequest>,
 ) -> Result<Response, Error> {
-    let id = own::refuse_task(path_id(id)?)?;
-    headers::refuse_if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let wish: CancelRequest = body::read_or_default(&api, request, REQUEST_BYTES_MAX).await?;
     if wish.tree {
         caller.allows_trees()?;
         return trees::cancelled(&api, id).await;
     }
-    cancelled(
-        api.service
-            .cancel(id)
-            .await?
-            .ok_or_else(Error::task_not_found)?,
-    )
+    let done = api.service.cancel(id).await?;
+    cancelled(done.ok_or_else(Error::task_not_found)?)
 }
 
 /// Answers a cancel.
@@ -263,20 +271,12 @@ pub(super) fn cancelled((outcome, task): (CancelOutcome, TaskView)) -> Result<Re
         (status = "default", description = "Nothing cancelled", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn batch_cancel(
     State(api): State<Api>,
-    request: Request,
+    _: RoomToAnswer,
+    _: NoIfMatch,
+    caller: Caller,
+    text: Text<OfClient>,
 ) -> Result<Response, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Call<'a> {
-        #[serde(borrow)]
-        ids: json::Items<'a>,
-    }
-
-    api.answers.is_open()?;
-    headers::refuse_if_match(request.headers())?;
-    let caller = Caller::of(&request);
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let call: Call<'_> = json::read(&text)?;
+    let call: BatchCancelCall<'_> = text.read()?;
     let batch = Batch::read(&call.ids.0, |item| {
         own::refuse_task(task_id(&json::read_text_item(item)?)?)
     });
@@ -286,9 +286,17 @@ pub(in crate::http) async fn batch_cancel(
     let results = batch
         .answer(async |ids: Vec<TaskId>| api.service.cancel_all(&ids).await)
         .await;
-    let answer = crate::http::answer::json(&BatchCancelResponse { results });
+    let answer = answer::json(&BatchCancelResponse { results });
     drop(expected);
     Ok(answer)
+}
+
+/// A [`BatchCancelRequest`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BatchCancelCall<'a> {
+    #[serde(borrow)]
+    ids: json::Items<'a>,
 }
 
 impl From<flow_cancel::Answer> for BatchCancelResult {
@@ -327,14 +335,11 @@ impl From<Error> for BatchCancelResult {
         (status = "default", description = "Not moved", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn reschedule(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<ClientTaskPath>,
+    IfMatch(condition): IfMatch,
+    Json(wish): Json<RescheduleRequest>,
 ) -> Result<Response, Error> {
-    let id = own::refuse_task(path_id(id)?)?;
-    let condition = headers::if_match(request.headers())?;
-    let text = body::read_text(&api, request, REQUEST_BYTES_MAX).await?;
-    let start = new_start(&json::read(&text)?, api.options.time.now())?;
-    drop(text);
+    let start = new_start(&wish, api.options.time.now())?;
     let moved = api.service.reschedule(id, start, condition).await?;
     restarted(moved)
 }
@@ -352,12 +357,10 @@ pub(in crate::http) async fn reschedule(
         (status = "default", description = "Not started", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn run(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<ClientTaskPath>,
+    IfMatch(condition): IfMatch,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    let id = own::refuse_task(path_id(id)?)?;
-    let condition = headers::if_match(request.headers())?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     restarted(api.service.run(id, condition).await?)
 }
 
@@ -374,12 +377,10 @@ pub(in crate::http) async fn run(
         (status = "default", description = "Not delivered", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn redeliver(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<ClientTaskPath>,
+    IfMatch(condition): IfMatch,
+    _: NoBody,
 ) -> Result<Response, Error> {
-    let id = own::refuse_task(path_id(id)?)?;
-    let condition = headers::if_match(request.headers())?;
-    body::read_nothing(&api, request, REQUEST_BYTES_MAX).await?;
     // It may register a task, with a content of any size.
     api.admission.is_open(false)?;
     let _admitted = api.admission.registration(1, CONTENT_BYTES_MAX)?;
@@ -413,52 +414,29 @@ pub(super) fn restarted(
 }
 
 fn tagged(task: &TaskView, body: &impl Serialize) -> Response {
-    (
-        [(header::ETAG, headers::etag(task))],
-        crate::http::answer::json(body),
-    )
-        .into_response()
-}
-
-fn context(api: &Api, headers: &HeaderMap) -> Context {
-    Context {
-        now: api.options.time.now(),
-        content_bytes_max: api.options.content_bytes_max,
-        has_kafka: api.options.has_kafka,
-        own_topics: api.service.queue_name(TOPIC_PREFIX),
-        has_mail: api.options.has_mail,
-        trace_parent: headers::trace_parent(headers).map(str::to_owned),
-    }
+    ([(header::ETAG, headers::etag(task))], answer::json(body)).into_response()
 }
 
 /// The query of a read.
 #[derive(Debug)]
-struct ReadQuery {
+pub(in crate::http) struct ReadQuery {
     wait: Option<Duration>,
     view: View,
 }
 
-impl ReadQuery {
-    fn read(uri: &Uri) -> Result<Self, Error> {
-        let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-            .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
+impl FromQuery for ReadQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
         let mut query = Self {
             wait: None,
             view: View::Basic,
         };
-        let mut violations = Violations::default();
-        for (name, value) in pairs.0 {
-            match name.as_str() {
-                "wait" => query.wait = violations.take("?wait", wait(value)),
-                "view" => {
-                    query.view = violations.take("?view", view(&value)).unwrap_or(query.view);
-                }
-                _ => {
-                    let detail = unknown("query parameter", &name, &["wait", "view"]);
-                    violations.add(format!("?{}", shorten(&name)), detail);
-                }
-            }
-        }
+        let violations = each(uri, &["wait", "view"], |name, value| {
+            Some(match name {
+                "wait" => put(&mut query.wait, wait(value)),
+                "view" => put(&mut query.view, view(&value)),
+                _ => return None,
+            })
+        })?;
         violations.finish().map(|()| query)
     }
 }

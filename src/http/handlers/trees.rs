@@ -1,33 +1,33 @@
 //! The tree handlers show tasks with all below them to clients, cancel them, and run their failed parts again.
 
 use axum::{
-    extract::{Path, Query, Request, State, rejection::PathRejection},
+    extract::State,
     http::{StatusCode, Uri, header},
     response::{IntoResponse, Response},
 };
 
-use super::query::path_id;
 use crate::{
     api::{
         problem::Problem,
-        text::shorten,
         time,
         tree::{CancelTreeResponse, RetryFailedRequest, RetryFailedResponse, TreeResponse},
         worker::View,
     },
     flow::{base::api, stages::tree::retry::NotRetried},
     http::{
-        Api, answer, body,
+        Api, answer,
         convert::{
-            Violations, own,
+            own,
             task_view::{task_response, why_too_late},
             tree_view::{self, Format},
             unknown,
         },
         error::{Code, Error},
-        headers,
+        extract::{
+            ClientTaskPath, FromQuery, Named, NoIfMatch, OptionalJson, Params, TaskPath, each, put,
+        },
     },
-    limits::{REQUEST_BYTES_MAX, TREE_LEVELS_MAX},
+    limits::TREE_LEVELS_MAX,
     model::ids::TaskId,
 };
 
@@ -47,18 +47,16 @@ use crate::{
         (status = "default", description = "Not read", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    uri: Uri,
+    Named(id): Named<TaskPath>,
+    Params(query): Params<TreeQuery>,
 ) -> Result<Response, Error> {
-    let id = path_id(id)?;
-    let (format, depth) = query(&uri)?;
-    let nodes = api.service.trees().show(id, depth).await?;
+    let nodes = api.service.trees().show(id, query.depth).await?;
     if nodes.is_empty() {
         return Err(Error::task_not_found());
     }
     let typed =
         |media: &'static str, text: String| ([(header::CONTENT_TYPE, media)], text).into_response();
-    Ok(match format {
+    Ok(match query.format {
         Format::Json => answer::json(&tree_view::response(&nodes)),
         Format::Mermaid => typed("text/plain; charset=utf-8", tree_view::mermaid(&nodes)),
         Format::Dot => typed("text/vnd.graphviz; charset=utf-8", tree_view::dot(&nodes)),
@@ -79,12 +77,7 @@ pub(super) async fn cancelled(api: &Api, id: TaskId) -> Result<Response, Error> 
         cancel_requested: done.requested,
         complete: done.complete,
     };
-    let status = if done.complete {
-        StatusCode::OK
-    } else {
-        StatusCode::ACCEPTED
-    };
-    Ok((status, answer::json(&body)).into_response())
+    Ok((status(done.complete), answer::json(&body)).into_response())
 }
 
 /// Runs the failed part of a tree again: the task and all below it that failed, died or expired, and the children that were
@@ -103,20 +96,16 @@ pub(super) async fn cancelled(api: &Api, id: TaskId) -> Result<Response, Error> 
         (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn retry_failed(
     State(api): State<Api>,
-    id: Result<Path<String>, PathRejection>,
-    request: Request,
+    Named(id): Named<ClientTaskPath>,
+    _: NoIfMatch,
+    OptionalJson(wish): OptionalJson<RetryFailedRequest>,
 ) -> Result<Response, Error> {
-    let id = own::refuse_task(path_id(id)?)?;
-    headers::refuse_if_match(request.headers())?;
-    let wish: RetryFailedRequest = body::read_or_default(&api, request, REQUEST_BYTES_MAX).await?;
-    let mut violations = Violations::default();
-    let before = wish.failed_before.as_ref().map(time::instant);
-    let before = before.and_then(|read| violations.take("/failed_before", read));
-    violations.finish()?;
+    let before = wish.failed_before.as_ref().map(time::instant).transpose();
+    let before =
+        before.map_err(|detail| Error::field(Code::InvalidRequest, "/failed_before", detail))?;
     let retried = api.service.retries().retry(id, before).await?;
-    let done = retried
-        .ok_or_else(Error::task_not_found)?
-        .map_err(why_not)?;
+    let done = retried.ok_or_else(Error::task_not_found)?;
+    let done = done.map_err(why_not)?;
     let task = api.service.get(id, api::View::Basic).await?;
     let task = task.ok_or_else(Error::task_not_found)?;
     let body = RetryFailedResponse {
@@ -126,12 +115,16 @@ pub(in crate::http) async fn retry_failed(
         complete: done.next.is_none(),
         failed_before: done.next.map(Into::into),
     };
-    let status = if done.next.is_none() {
+    Ok((status(done.next.is_none()), answer::json(&body)).into_response())
+}
+
+/// Returns the status of an answer: more of the tree is left where it is not complete.
+const fn status(complete: bool) -> StatusCode {
+    if complete {
         StatusCode::OK
     } else {
         StatusCode::ACCEPTED
-    };
-    Ok((status, answer::json(&body)).into_response())
+    }
 }
 
 /// Says why a task could not be cancelled with all below it.
@@ -165,29 +158,35 @@ fn why_not(why: NotRetried) -> Error {
     Error::new(code, detail)
 }
 
-fn query(uri: &Uri) -> Result<(Format, usize), Error> {
-    let pairs = Query::<Vec<(String, String)>>::try_from_uri(uri)
-        .map_err(|error| Error::new(Code::InvalidRequest, error.body_text()))?;
-    let (mut format, mut depth) = (Format::Json, usize::MAX);
-    let mut violations = Violations::default();
-    for (name, value) in pairs.0 {
-        match name.as_str() {
-            "format" => {
-                let read =
-                    Format::named(&value).ok_or_else(|| unknown("format", &value, &Format::NAMES));
-                format = violations.take("?format", read).unwrap_or(format);
-            }
-            "depth" => {
-                let read = value.parse().map_err(|_| {
-                    format!("must be a whole number; trees made by one request have up to {TREE_LEVELS_MAX} levels")
-                });
-                depth = violations.take("?depth", read).unwrap_or(depth);
-            }
-            _ => {
-                let detail = unknown("query parameter", &name, &["format", "depth"]);
-                violations.add(format!("?{}", shorten(&name)), detail);
-            }
-        }
+/// The query of a read.
+#[derive(Debug)]
+pub(in crate::http) struct TreeQuery {
+    format: Format,
+    depth: usize,
+}
+
+impl FromQuery for TreeQuery {
+    fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
+        let (mut format, mut depth) = (Format::Json, usize::MAX);
+        let violations = each(uri, &["format", "depth"], |name, value| {
+            Some(match name {
+                "format" => {
+                    let read = Format::named(&value);
+                    let wrong = || unknown("format", &value, &Format::NAMES);
+                    put(&mut format, read.ok_or_else(wrong))
+                }
+                "depth" => put(&mut depth, levels(&value)),
+                _ => return None,
+            })
+        })?;
+        violations.finish().map(|()| Self { format, depth })
     }
-    violations.finish().map(|()| (format, depth))
+}
+
+fn levels(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| {
+        format!(
+            "must be a whole number; trees made by one request have up to {TREE_LEVELS_MAX} levels"
+        )
+    })
 }

@@ -1,11 +1,6 @@
 //! The worker handlers answer the calls of consumers at `/v1/worker`, list by list.
 
-use std::collections::BTreeMap;
-
-use axum::{
-    extract::{Request, State},
-    response::Response,
-};
+use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,20 +14,18 @@ use crate::{
             SubscribeResponse, View,
         },
     },
-    flow::base::api,
     http::{
         Api,
         access::Caller,
-        body,
+        answer,
         convert::{
             Violations, json, name, own,
             worker_calls::{claim_request, heartbeat_request, settle_request, worker_name},
         },
         error::Error,
+        extract::{BatchOfWorker, RoomToAnswer, Text, WorkerJson},
     },
-    limits::{
-        BATCH_ITEMS_MAX, BATCH_REQUEST_BYTES_MAX, REQUEST_BYTES_MAX, RESULT_INLINE_BYTES_MAX,
-    },
+    limits::{BATCH_ITEMS_MAX, RESULT_INLINE_BYTES_MAX},
     queue::message::group,
 };
 
@@ -43,42 +36,39 @@ use crate::{
         (status = 200, description = "Topics and groups", body = SubscribeResponse),
         (status = "default", description = "Not done", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn subscribe(
-    State(state): State<Api>,
-    request: Request,
+    State(api): State<Api>,
+    caller: Caller,
+    WorkerJson(call): WorkerJson<SubscribeRequest>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    let text = body::read_worker_text(&state, request, REQUEST_BYTES_MAX).await?;
-    let call: SubscribeRequest = json::read(&text)?;
     worker_name(&call.worker)?;
-    let mut violations = Violations::default();
-    if !(1..=BATCH_ITEMS_MAX).contains(&call.callbacks.len()) {
-        let detail = format!("must have 1 to {BATCH_ITEMS_MAX} items");
-        violations.add("/callbacks", detail);
-    }
-    let callbacks: Vec<String> = call
-        .callbacks
-        .into_iter()
-        .take(BATCH_ITEMS_MAX)
-        .enumerate()
-        .filter_map(|(index, text)| violations.take(&format!("/callbacks/{index}"), name(text)))
-        .collect();
-    violations.finish()?;
+    let callbacks = callbacks(call.callbacks)?;
     for callback in &callbacks {
         own::refuse_callback("/callbacks", callback)?;
         caller.allows_callback(callback)?;
     }
-    let topics = state.service.subscribe(&callbacks).await?;
-    let groups: BTreeMap<String, String> = callbacks
-        .into_iter()
-        .map(|callback| {
-            let group = state.service.queue_name(&group(&callback));
-            (callback, group)
-        })
-        .collect();
-    Ok(crate::http::answer::json(&SubscribeResponse {
+    let topics = api.service.subscribe(&callbacks).await?;
+    let groups = callbacks.into_iter().map(|callback| {
+        let group = api.service.queue_name(&group(&callback));
+        (callback, group)
+    });
+    Ok(answer::json(&SubscribeResponse {
         topics,
-        groups,
+        groups: groups.collect(),
     }))
+}
+
+/// Checks the names of callbacks.
+fn callbacks(names: Vec<String>) -> Result<Vec<String>, Error> {
+    let mut violations = Violations::default();
+    if !(1..=BATCH_ITEMS_MAX).contains(&names.len()) {
+        let detail = format!("must have 1 to {BATCH_ITEMS_MAX} items");
+        violations.add("/callbacks", detail);
+    }
+    let names = names.into_iter().take(BATCH_ITEMS_MAX).enumerate();
+    let checked =
+        names.filter_map(|(at, text)| violations.take(&format!("/callbacks/{at}"), name(text)));
+    let checked = checked.collect();
+    violations.finish().map(|()| checked)
 }
 
 /// Claims messages that a worker has consumed. A claim gives it the exclusive right to run the task.
@@ -88,43 +78,40 @@ pub(in crate::http) async fn subscribe(
         (status = 200, description = "One result per message, in order", body = ClaimResponse),
         (status = "default", description = "Nothing claimed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn claim(
-    State(state): State<Api>,
-    request: Request,
+    State(api): State<Api>,
+    _: RoomToAnswer,
+    caller: Caller,
+    text: Text<BatchOfWorker>,
 ) -> Result<Response, Error> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct Call<'a> {
-        worker: String,
-        #[serde(borrow)]
-        messages: json::Items<'a>,
-        #[serde(default)]
-        view: View,
-    }
-
-    state.answers.is_open()?;
-    let caller = Caller::of(&request);
-    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
-    let call: Call<'_> = json::read(&text)?;
+    let call: ClaimCall<'_> = text.read()?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.messages.0, |item| {
         let claim = claim_request(&json::read_item::<ClaimItem>(item)?, call.view)?;
         own::refuse_task(claim.id).map(|_| claim)
     });
     let ids = batch.good().map(|claim| claim.id);
-    caller.allows_tasks(&state, ids).await?;
+    caller.allows_tasks(&api, ids).await?;
     let worker = call.worker;
     drop(text);
     // Held until the answer counts for itself, since its contents are in memory until then, and again as its text.
-    let memory = state.service.memory_to_claim(batch.good()).await;
-    let expected = state.answers.expect_bytes(memory.bytes_in_answer())?;
-    let results = batch
-        .answer(async |items: Vec<api::ClaimRequest>| {
-            state.service.claim_within(&worker, items, &memory).await
-        })
-        .await;
-    let answer = crate::http::answer::json(&ClaimResponse { results });
+    let memory = api.service.memory_to_claim(batch.good()).await;
+    let expected = api.answers.expect_bytes(memory.bytes_in_answer())?;
+    let claim = async |items| api.service.claim_within(&worker, items, &memory).await;
+    let results = batch.answer(claim).await;
+    let answer = answer::json(&ClaimResponse { results });
     drop((memory, expected));
     Ok(answer)
+}
+
+/// A [`ClaimRequest`].
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct ClaimCall<'a> {
+    worker: String,
+    #[serde(borrow)]
+    messages: json::Items<'a>,
+    #[serde(default)]
+    view: View,
 }
 
 /// Reports that attempts are alive, and their progress.
@@ -134,27 +121,23 @@ pub(in crate::http) async fn claim(
         (status = 200, description = "One result per attempt, in order", body = HeartbeatResponse),
         (status = "default", description = "Nothing recorded", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn heartbeat(
-    State(state): State<Api>,
-    request: Request,
+    State(api): State<Api>,
+    caller: Caller,
+    text: Text<BatchOfWorker>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
-    let call: TasksCall<'_> = json::read(&text)?;
+    let call: AttemptsCall<'_> = text.read()?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
         let beat = heartbeat_request(&json::read_item::<HeartbeatItem>(item)?)?;
         own::refuse_task(beat.id).map(|_| beat)
     });
     let ids = batch.good().map(|beat| beat.id);
-    caller.allows_tasks(&state, ids).await?;
+    caller.allows_tasks(&api, ids).await?;
     let worker = call.worker;
     drop(text);
-    let results = batch
-        .answer(async |items: Vec<api::HeartbeatRequest>| {
-            state.service.heartbeat(&worker, items).await
-        })
-        .await;
-    Ok(crate::http::answer::json(&HeartbeatResponse { results }))
+    let heartbeat = async |items| api.service.heartbeat(&worker, items).await;
+    let results = batch.answer(heartbeat).await;
+    Ok(answer::json(&HeartbeatResponse { results }))
 }
 
 /// Reports how attempts ended.
@@ -164,35 +147,33 @@ pub(in crate::http) async fn heartbeat(
         (status = 200, description = "One result per report, in order", body = SettleResponse),
         (status = "default", description = "Nothing recorded", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn settle(
-    State(state): State<Api>,
-    request: Request,
+    State(api): State<Api>,
+    caller: Caller,
+    text: Text<BatchOfWorker>,
 ) -> Result<Response, Error> {
-    let caller = Caller::of(&request);
-    let text = body::read_worker_text(&state, request, BATCH_REQUEST_BYTES_MAX).await?;
-    let call: TasksCall<'_> = json::read(&text)?;
+    let call: AttemptsCall<'_> = text.read()?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
         let report = settle_request(&json::read_item::<SettleItem>(item)?)?;
         own::refuse_task(report.id).map(|_| report)
     });
     let ids = batch.good().map(|report| report.id);
-    caller.allows_tasks(&state, ids).await?;
+    caller.allows_tasks(&api, ids).await?;
     let worker = call.worker;
     // Large results keep their share of the memory for bodies until they are stored.
     let is_large = |item: &&RawValue| item.get().len() > RESULT_INLINE_BYTES_MAX;
     let large = call.tasks.0.iter().any(is_large);
     let share = text.into_share();
     let _kept = large.then_some(share);
-    let results = batch
-        .answer(async |items: Vec<api::SettleRequest>| state.service.settle(&worker, items).await)
-        .await;
-    Ok(crate::http::answer::json(&SettleResponse { results }))
+    let settle = async |items| api.service.settle(&worker, items).await;
+    let results = batch.answer(settle).await;
+    Ok(answer::json(&SettleResponse { results }))
 }
 
 /// A call about attempts.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct TasksCall<'a> {
+struct AttemptsCall<'a> {
     worker: String,
     #[serde(borrow)]
     tasks: json::Items<'a>,

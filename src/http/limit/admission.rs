@@ -38,9 +38,9 @@ const TARGET: Duration = Duration::from_secs(1);
 /// When to try again: long enough to let the load go elsewhere, or down.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// The kind of caller that sends a body.
+/// The kind of sender of a body.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::http) enum Caller {
+pub(in crate::http) enum Sender {
     /// A client that registers, cancels or moves tasks.
     Client,
     /// A worker: tasks that run wait for it.
@@ -205,10 +205,10 @@ impl Admission {
     }
 
     /// Returns the share of a body; it grows with the body.
-    pub(in crate::http) fn body(&self, caller: Caller) -> Share {
-        let most = match caller {
-            Caller::Worker => limits::BODIES_BYTES_MAX,
-            Caller::Client => limits::BODIES_BYTES_MAX - limits::BODIES_BYTES_WORKERS,
+    pub(in crate::http) fn body(&self, sender: Sender) -> Share {
+        let most = match sender {
+            Sender::Worker => limits::BODIES_BYTES_MAX,
+            Sender::Client => limits::BODIES_BYTES_MAX - limits::BODIES_BYTES_WORKERS,
         };
         let mut share = Share::of(&self.bodies);
         share.most = most;
@@ -412,11 +412,11 @@ mod tests {
     async fn a_body_takes_what_has_arrived_of_it() {
         let admission = admission();
         let clients = limits::BODIES_BYTES_MAX - limits::BODIES_BYTES_WORKERS;
-        let mut one = admission.body(Caller::Client);
+        let mut one = admission.body(Sender::Client);
         assert!(one.grow(clients - 10));
-        let mut other = admission.body(Caller::Client);
+        let mut other = admission.body(Sender::Client);
         assert!(other.grow(10) && !other.grow(1));
-        let mut worker = admission.body(Caller::Worker);
+        let mut worker = admission.body(Sender::Worker);
         assert!(worker.grow(limits::BODIES_BYTES_WORKERS) && !worker.grow(1));
         drop(worker);
         drop(one);
