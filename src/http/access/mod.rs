@@ -78,7 +78,7 @@ impl Rates {
 /// Answers a request whose host is known: lets it through, or says why not.
 pub(super) async fn answer(
     api: &Api,
-    route: Option<String>,
+    route: Option<&str>,
     mut request: Request,
     next: Next,
 ) -> Response {
@@ -86,7 +86,7 @@ pub(super) async fn answer(
     let Some(route) = route else {
         return next.run(request).await;
     };
-    let rule = api.rules.of(request.method(), &route);
+    let rule = api.rules.of(request.method(), route);
     let given = given(request.method(), request.headers());
     let caller = match identify(api, rule, given).await {
         Ok(caller) => caller,

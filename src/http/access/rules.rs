@@ -2,7 +2,7 @@
 //!
 //! The table of calls makes them ([`crate::http::routes`]). A call without a rule is for administrators.
 
-use std::{borrow::Cow, collections::HashMap};
+use std::{borrow::Cow, collections::HashMap, sync::Arc};
 
 use axum::http::Method;
 
@@ -69,14 +69,11 @@ static STRICTEST: Rule = Rule {
 
 /// The rules of all calls, by the path of their route and by their method.
 #[derive(Debug, Default)]
-pub(in crate::http) struct Rules(HashMap<String, Vec<(Method, Rule)>>);
+pub(in crate::http) struct Rules(HashMap<Arc<str>, Vec<(Method, Rule)>>);
 
 impl Rules {
     pub(in crate::http) fn add(&mut self, method: Method, path: &str, rule: Rule) {
-        self.0
-            .entry(path.to_owned())
-            .or_default()
-            .push((method, rule));
+        self.0.entry(path.into()).or_default().push((method, rule));
     }
 
     /// Returns the rule of a call that the router has a route for.
@@ -91,9 +88,15 @@ impl Rules {
         fitting.next().map_or(&STRICTEST, |(_, rule)| rule)
     }
 
+    /// Returns the path of a route, for labels: a clone of it is cheap.
+    pub(in crate::http) fn path(&self, path: &str) -> Arc<str> {
+        let known = self.0.get_key_value(path);
+        known.map_or_else(|| path.into(), |(path, _)| Arc::clone(path))
+    }
+
     /// Returns the paths of all routes.
     pub(in crate::http) fn paths(&self) -> impl Iterator<Item = &str> {
-        self.0.keys().map(String::as_str)
+        self.0.keys().map(|path| &**path)
     }
 }
 

@@ -3,16 +3,16 @@
 //!
 //! It is one layer and not several, because the router clones and allocates for each layer and each request.
 
-use std::{any::Any, panic::AssertUnwindSafe};
+use std::{any::Any, panic::AssertUnwindSafe, sync::Arc};
 
 use axum::{
     extract::{MatchedPath, Request, State},
-    http::{Method, header},
+    http::{Method, StatusCode, header},
     middleware::Next,
     response::{IntoResponse, Response},
 };
 use futures_util::FutureExt as _;
-use metrics::{counter, histogram};
+use metrics::{SharedString, counter, histogram};
 use opentelemetry::global::BoxedSpan;
 
 use super::span;
@@ -39,8 +39,7 @@ pub(in crate::http) async fn wrap(
     let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
     let answer = match hosts::check(&api, &request) {
         Ok(()) => {
-            let route = seen.route.as_ref().map(|route| route.as_str().to_owned());
-            let answering = access::answer(&api, route, request, next);
+            let answering = access::answer(&api, seen.route.as_deref(), request, next);
             let answering = AssertUnwindSafe(seen.trace.over(answering)).catch_unwind();
             let answer = answering.await.unwrap_or_else(panicked);
             api.answers.hold(is_read, answer)
@@ -54,7 +53,7 @@ pub(in crate::http) async fn wrap(
 struct Seen {
     begun: Moment,
     method: &'static str,
-    route: Option<MatchedPath>,
+    route: Option<Arc<str>>,
     trace: Trace,
     span: Option<BoxedSpan>,
 }
@@ -62,8 +61,9 @@ struct Seen {
 impl Seen {
     fn of(api: &Api, request: &mut Request) -> Self {
         let method = method_name(request.method());
-        let route = request.extensions().get::<MatchedPath>().cloned();
-        let named = route.as_ref().map_or(UNMATCHED, MatchedPath::as_str);
+        let matched = request.extensions().get::<MatchedPath>();
+        let route = matched.map(|path| api.rules.path(path.as_str()));
+        let named = route.as_deref().unwrap_or(UNMATCHED);
         let span = span::begin(method, named, request);
         let given = headers::trace_parent(request.headers()).and_then(headers::trace_id);
         Self {
@@ -76,7 +76,7 @@ impl Seen {
     }
 
     fn route(&self) -> &str {
-        self.route.as_ref().map_or(UNMATCHED, MatchedPath::as_str)
+        self.route.as_deref().unwrap_or(UNMATCHED)
     }
 
     /// Writes the problem document of an error, and counts and times the request.
@@ -85,9 +85,10 @@ impl Seen {
             self.explain(api, error, &mut answer);
         }
         span::end(self.span.take(), answer.status());
-        let status = answer.status().as_str().to_owned();
+        let status = status_name(answer.status());
         let took = api.options.time.moment().since(self.begun);
-        let route = self.route().to_owned();
+        let unmatched = SharedString::const_str(UNMATCHED);
+        let route = self.route.map_or(unmatched, SharedString::from);
         counter!("tickwheel_http_requests_total", "route" => route.clone(), "method" => self.method, "status" => status)
             .increment(1);
         histogram!("tickwheel_http_request_duration_seconds", "route" => route).record(took);
@@ -143,9 +144,32 @@ fn method_name(method: &Method) -> &'static str {
     }
 }
 
+/// Returns a status for a label; those of nearly all answers cost no allocation.
+fn status_name(status: StatusCode) -> SharedString {
+    SharedString::const_str(match status {
+        StatusCode::OK => "200",
+        StatusCode::CREATED => "201",
+        StatusCode::NO_CONTENT => "204",
+        StatusCode::BAD_REQUEST => "400",
+        StatusCode::NOT_FOUND => "404",
+        StatusCode::CONFLICT => "409",
+        StatusCode::TOO_MANY_REQUESTS => "429",
+        StatusCode::SERVICE_UNAVAILABLE => "503",
+        other => return other.as_str().to_owned().into(),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_label_of_a_status_is_its_number() {
+        for code in 100..1000 {
+            let status = StatusCode::from_u16(code).unwrap();
+            assert_eq!(&*status_name(status), code.to_string());
+        }
+    }
 
     #[test]
     fn a_panic_is_an_answer_that_tells_nothing_of_the_inside() {
