@@ -12,7 +12,7 @@ EVERY := --workspace --lib --bins --test '*'
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: setup bare texts check test test-all all-tools test-cassandra-4 prove fuzz openapi clients sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+.PHONY: setup bare texts check test test-all all-tools test-cassandra-4 prove fuzz openapi clients reference docs sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
 # One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
 LOOK = check
@@ -72,6 +72,9 @@ test-all: all-tools test audit ## every test: faults, kills, floods, planted fla
 	tests/alerts
 	PROGRAM=target/debug/tickwheel tests/dist/check
 	tests/clients/typescript --all
+	docs/site/reference --check
+	tests/docs/run
+	$(MAKE) docs
 
 test-cassandra-4: ## the tests on servers with Cassandra 4.1 instead of 5.0, those that wait included
 	$(STACK) fetch --cassandra 4.1
@@ -108,6 +111,14 @@ fuzz: ## every decoder of outside bytes, MINUTES in all, from a random seed that
 clients: ## writes what is generated of the clients in other languages, from schemas/openapi.json
 	tests/clients/python --generate
 	clients/typescript/generate
+
+reference: ## writes the pages of docs/reference that are generated from the description of the API and from the program
+	$(CARGO) build --bin tickwheel
+	docs/site/reference $${CARGO_TARGET_DIR:-target}/debug/tickwheel
+
+docs: ## the documentation site in target/site/html, with its links checked (needs mdBook)
+	docs/site/build
+	tests/docs/links
 
 openapi: ## every call fuzzed by schemas/openapi.json with schemathesis (pip install schemathesis), SECONDS in all
 	tests/openapi/fuzz $(SECONDS)
