@@ -23,7 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     cluster::{Cluster, Stack},
-    readme_block::block,
+    readme_block::block_of,
     server::Server,
 };
 
@@ -384,7 +384,8 @@ async fn a_record_of_ones_own_is_registered_like_this() {
     let cluster = Cluster::init(Stack::of_this_run(), 1);
     let node = cluster.node(1).await;
     let address = node.url.trim_start_matches("http://");
-    let text = block("kafka").replace("localhost:7420", address);
+    let page = include_str!("../docs/guides/record.md");
+    let text = block_of(page, "kafka").replace("localhost:7420", address);
     let answered = Command::new("sh").args(["-euc", &text]).output().unwrap();
     let answer: serde_json::Value = serde_json::from_slice(&answered.stdout).unwrap();
     assert_eq!(answer["start_time"], "2030-01-31T09:00:00.250Z", "{answer}");

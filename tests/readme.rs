@@ -1,4 +1,4 @@
-//! These tests run the commands of the README as they stand there, with the address of a test server.
+//! These tests run the commands of the README and of pages as they stand there, with the address of a test server.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -17,6 +17,9 @@ use tickwheel::{
 use crate::readme_block::{block, block_of};
 
 const LIMIT: Duration = Duration::from_secs(30);
+
+/// The page that has the calls of a worker.
+const WORKERS: &str = include_str!("../docs/workers.md");
 
 /// `tickwheel serve` on a directory of its own, killed at the end.
 struct Served {
@@ -134,7 +137,7 @@ async fn the_first_lines_put_the_program_on_the_path_register_a_task_and_run_it(
 async fn the_calls_of_a_worker_in_python_are_these() {
     let served = Served::start();
     let id = greeting(&served);
-    let script = served.here(block("python"));
+    let script = served.here(block_of(WORKERS, "python"));
     let mut worker = Running(
         Command::new("python3")
             .args(["-c", &script])
@@ -168,7 +171,7 @@ async fn the_worker_in_python_waits_for_a_service_that_is_away() {
     let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = free.local_addr().unwrap().to_string();
     drop(free);
-    let script = block("python").replace("localhost:7420", &address);
+    let script = block_of(WORKERS, "python").replace("localhost:7420", &address);
     let mut worker = Running(
         Command::new("python3")
             .args(["-c", &script])
@@ -207,7 +210,7 @@ fn the_commands_for_a_team_do_what_they_say() {
         assert!(ran.status.success(), "{ran:?}");
         String::from_utf8(ran.stdout).unwrap()
     };
-    let shown = run(block("team"));
+    let shown = run(block_of(include_str!("../docs/callbacks.md"), "team"));
     assert!(shown.contains("its database moves"), "{shown}");
     let callback = run("tickwheel callback get greet -o json");
     for words in ["\"max_attempts\": 5", "\"7d\"", "\"gate\": \"open\""] {
