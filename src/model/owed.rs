@@ -158,8 +158,8 @@ pub fn of_end(row: &TaskRow, asked: &Asked) -> Debts {
         .with(Debt::Parent, spec.parent().is_some())
 }
 
-/// Returns what the end of the own run of a task owes whose tree goes on. The end of its life in the store waits for the tree. Its
-/// reports are not repeated for ever: they would be told again once no row remembers that they were.
+/// Returns what the end of the own run of a task owes whose tree goes on. The end of its life in the store waits for the tree.
+/// Its reports are not repeated for ever: they would be told again once no row remembers that they were.
 fn of_run(row: &TaskRow, asked: &Asked) -> Debts {
     let end = row.detail.end_time;
     let repeated = family::run_steps_repeated(row.id);
@@ -200,15 +200,15 @@ pub fn before(forgetting: Forgetting, row: &TaskRow, asked: &Asked) -> Debts {
             asked.may_tell(row.detail.end_time) && run_is_awaited(row),
         )
         .with(Debt::FollowUps, tells_an_end && has_follow_ups_in_tree(row))
-        .with(Debt::TreeReport, tree_is_awaited(row, asked));
+        .with(Debt::TreeReport, tree_is_awaited(row, asked))
+        // An end counts for those that wait for it, also where the task goes on.
+        .with(Debt::Waiters, row.has_ended() && is_awaited(row));
     match forgetting {
         Forgetting::Run => {
             let lacks_record = dead_letter_record::may_lack_its_record(row, asked.at);
             reports
                 .with(Debt::FormerLetter, had_letter(row))
                 .with(Debt::DeathRecord, lacks_record)
-                // A death counts for those that wait for it, also where the task runs again.
-                .with(Debt::Waiters, is_awaited(row))
         }
         Forgetting::Tree => reports,
         // The tombstone pays all but its reports, and the record of a death goes with its content.

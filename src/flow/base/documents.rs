@@ -230,16 +230,16 @@ mod tests {
 
     use super::*;
     use crate::{
+        doubles::store::{
+            faulty::{Call, Fate},
+            memory::MemoryStore,
+        },
         model::{
             record::Kind,
             time::{Millis, TickLength},
             wheel::Shape,
         },
-        store::{
-            faulty::{Call, Fate},
-            memory::MemoryStore,
-            records::RecordStore as _,
-        },
+        store::records::RecordStore as _,
         time_source::TimeSource,
     };
 

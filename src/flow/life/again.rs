@@ -79,6 +79,8 @@ impl Changer {
     ) -> Result<bool, Fault> {
         finish::before(&self.ctx, Forgetting::Tree, row).await?;
         let spec = &row.detail.spec;
+        // The end of its tree gave its labels and its content an end of life. A content that is gone stays so.
+        finish::undo(&self.ctx, row.id, spec).await?;
         let dispatch = Dispatch {
             id: row.id,
             generation: row.generation + 1,

@@ -240,11 +240,7 @@ impl Asker {
         } = asked;
         let mut incoming = match self.registrar.admit_in_line(task).await {
             Ok(incoming) => incoming,
-            Err(fault @ Fault::Upgrading { .. }) => {
-                let before = self.taken_before(id, request.as_ref()).await?;
-                return Ok((Decided::Done(before.ok_or(fault)?), None));
-            }
-            Err(fault) => return Err(fault),
+            Err(fault) => return self.taken_before(id, request.as_ref(), fault).await,
         };
         if let Some(id) = id {
             self.rename(&mut incoming, id);
@@ -269,7 +265,10 @@ impl Asker {
             return Ok((Decided::Done(then.answer(task)), None));
         }
         let rests = !children.is_empty() || !incoming.after.is_empty();
-        let prepared = self.prepare(&mut incoming, children.to_vec()).await?;
+        let prepared = match self.prepare(&mut incoming, children.to_vec()).await {
+            Ok(prepared) => prepared,
+            Err(fault) => return self.taken_before(id, request.as_ref(), fault).await,
+        };
         let known = Known {
             was_out: again || id.is_some(),
             is_private: id.is_none() && request.is_none(),
@@ -288,26 +287,28 @@ impl Asker {
     }
 
     /// Returns the answer to the repetition of a request whose task was taken before a node came that does not know all of its
-    /// features: there is nothing left to refuse. None where it stands not.
+    /// features: there is nothing left to refuse. Otherwise the refusal stands, as every other fault does.
     async fn taken_before(
         &self,
         id: Option<TaskId>,
         request: Option<&RequestMark>,
-    ) -> Result<Option<Answer>, Fault> {
+        fault: Fault,
+    ) -> Result<(Decided, Option<Prepared>), Fault> {
+        if !matches!(fault, Fault::Upgrading { .. }) {
+            return Err(fault);
+        }
         let marked = match request {
             Some(mark) => idempotent::known(&self.ctx, mark).await?,
             None => None,
         };
         let id = match marked {
-            Some(Marked::OtherRequest) => return Ok(Some(Answer::OtherRequest)),
+            Some(Marked::OtherRequest) => return Ok((Decided::Done(Answer::OtherRequest), None)),
             Some(Marked::Again(id)) => Some(id),
             Some(Marked::First) | None => id,
         };
-        let Some(id) = id else {
-            return Ok(None);
-        };
-        let task = self.standing.one(id).await?;
-        Ok(task.map(|task| Then::Existing.answer(task)))
+        let task = self.standing.one(id.ok_or_else(|| fault.clone())?).await?;
+        let answer = task.map(|task| Then::Existing.answer(task)).ok_or(fault)?;
+        Ok((Decided::Done(answer), None))
     }
 
     /// Asks for the key of a task. Returns what is to be written, and the ids of this task and of the one that has the key.

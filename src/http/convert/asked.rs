@@ -90,7 +90,8 @@ pub fn read(
     let after = join::take(&mut request, id.as_deref(), context.now)?;
     let family = family::Asked::take(&mut request)?;
     let (name, on_conflict) = key_of(&mut request)?;
-    let start_time = request.start_time.clone();
+    // Only an id is compared with it.
+    let start_time = id.as_ref().and_then(|_| request.start_time.clone());
     let mut task = chained(request, context)?;
     family.place(&mut task.draft, false)?;
     task.draft.after = after.map(Box::new);
