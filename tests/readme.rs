@@ -14,12 +14,18 @@ use tickwheel::{
     time_source::TimeSource,
 };
 
-use crate::readme_block::{block, block_of};
+use crate::readme_block::block_of;
 
 const LIMIT: Duration = Duration::from_secs(30);
 
+const README: &str = include_str!("../README.md");
+
 /// The page that has the calls of a worker.
 const WORKERS: &str = include_str!("../docs/workers.md");
+
+fn block(name: &str) -> &'static str {
+    block_of(README, name)
+}
 
 /// `tickwheel serve` on a directory of its own, killed at the end.
 struct Served {
