@@ -7,7 +7,7 @@
 //! A row that is about to be replaced, by a redrive, a round or a deletion, forgets its end. Its debts that no later row can pay
 //! are paid before ([`before`]).
 //!
-//! The rules here decide; [`crate::flow::life::finish`] pays.
+//! The rules here decide; `flow::life::finish` pays.
 
 use std::time::Duration;
 

@@ -3,8 +3,8 @@
 //! - [`context`] holds what all stages of a node share. [`api`] has the questions and answers of the service.
 //! - [`entries`] writes entries into slots so that none is lost. [`rows`] writes and reads the rows of tasks.
 //! - [`tables`] has one file for each kind of rows in the index. [`configuration`] and [`records`] hold the configuration.
-//! - [`read`] finds tasks. [`figures`] counts them. [`permits`] bounds reads of wheels.
-//! - [`documents`] changes records on a condition. [`agendas`] are lists in memory: something to do at once, or at a time.
+//! - [`read`] finds tasks. [`figures`] counts them. `permits` bounds reads of wheels.
+//! - `documents` changes records on a condition. [`agendas`] are lists in memory: something to do at once, or at a time.
 
 pub mod agendas;
 pub mod api;

@@ -13,7 +13,7 @@
 //! again. On a cluster this rule would cost a read for almost every claim, as any node may have published a
 //! message.
 //!
-//! A task of a sequence needs the turn before the conditional write of its row ([`crate::flow::features::sequence`]).
+//! A task of a sequence needs the turn before the conditional write of its row (`flow::features::sequence`).
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
 

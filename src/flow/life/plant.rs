@@ -3,7 +3,7 @@
 //! The rows of all tasks below are written first (`prepare`), before the record of a key names the root. Then comes the entry
 //! of the root, then the other entries. The entry of the root decides: before it nothing of the tree runs, and nothing is seen.
 //! A crash behind it leaves children without entries, which the checks of their parents enter
-//! ([`crate::flow::features::tree`]). Ids below are computed from that of the root, and starts from its start. So the
+//! (`flow::features::tree`). Ids below are computed from that of the root, and starts from its start. So the
 //! repetition of a request that may be repeated writes the same tree over itself.
 
 use std::collections::BTreeMap;

@@ -1,5 +1,5 @@
 //! The list of pokes tells the tender of a node which parents have a child that has ended. Lists of the same kind tell of tasks
-//! that wait for others ([`crate::flow::features::join`]).
+//! that wait for others (`flow::features::join`).
 //!
 //! It is a hint: a parent that finds no room in it, or is lost with the node, waits for its look. Pokes of one parent that come
 //! within a moment are one.

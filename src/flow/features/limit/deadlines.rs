@@ -3,7 +3,7 @@
 //!
 //! A node watches, in memory, the attempts whose claims and heartbeats it serves. When a lease lapses, and
 //! once a minute, it reads the row and the last heartbeat, since heartbeats may go to another node. Then it does what a look
-//! does ([`crate::flow::stages::wheel::lapses`]): successor first, publication after. So nothing is written for a
+//! does (`flow::stages::wheel::lapses`): successor first, publication after. So nothing is written for a
 //! healthy attempt. Several nodes that notice one death repeat each other harmlessly, and the durable look
 //! remains the safety net for a node that died.
 //!
