@@ -31,7 +31,7 @@ use self::{
     figures::{Figures, head},
     judge::Verdict,
     machine::{Watch, too_busy, too_small},
-    round::Sides,
+    round::{Disturbed, Round, Sides},
     side::Side,
 };
 use crate::embedded::{service::own_usage, told_to_stop};
@@ -168,28 +168,22 @@ impl Gate {
         self.figures.iter().all(Figures::is_done)
     }
 
-    /// Starts both programs once, runs all scenarios, and adds their figures. Returns the reason when others disturbed them:
-    /// then nothing is added.
+    /// Starts both programs once, runs all scenarios, and adds their figures. Returns the reason when the start cannot count, as
+    /// where others disturbed it: then nothing is added.
     async fn once(&mut self, number: u32) -> anyhow::Result<Option<String>> {
         let begun = self.time.moment();
         let folder = self.root.join(number.to_string());
         let watch = Watch::begin(own_usage()?.cpu_seconds)?;
         let mut sides = self.start(&folder).await?;
-        let enough = number >= self.options.starts;
-        let mut order: Vec<usize> = (0..self.figures.len()).collect();
-        order.shuffle(&mut self.random);
-        let mut measured = Vec::new();
-        for at in order {
-            let figures = self.figures.get(at).context("a scenario")?;
-            if enough && figures.is_done() {
-                continue;
+        let measured = match self.measure(&mut sides, number).await {
+            Ok(measured) => measured,
+            Err(error) => {
+                let Disturbed(reason) = error.downcast()?;
+                drop(sides);
+                std::fs::remove_dir_all(&folder)?;
+                return Ok(Some(reason.to_owned()));
             }
-            let rounds = figures.scenario.run(&mut sides, &mut self.random).await?;
-            sides
-                .iter()
-                .try_for_each(|side| side.workers.ensure_once())?;
-            measured.push((at, rounds));
-        }
+        };
         let own = own_usage()?.cpu_seconds + sides[0].ticks()? + sides[1].ticks()?;
         let others = watch.others(own)?;
         drop(sides);
@@ -209,6 +203,30 @@ impl Gate {
             self.figures.get_mut(at).context("a scenario")?.add(&rounds);
         }
         Ok(None)
+    }
+
+    /// Runs the scenarios that need more rounds, in an order by chance. Returns their rounds, each with the place of its figures.
+    async fn measure(
+        &mut self,
+        sides: &mut Sides,
+        number: u32,
+    ) -> anyhow::Result<Vec<(usize, Vec<Round>)>> {
+        let enough = number >= self.options.starts;
+        let mut order: Vec<usize> = (0..self.figures.len()).collect();
+        order.shuffle(&mut self.random);
+        let mut measured = Vec::new();
+        for at in order {
+            let figures = self.figures.get(at).context("a scenario")?;
+            if enough && figures.is_done() {
+                continue;
+            }
+            let rounds = figures.scenario.run(sides, &mut self.random).await?;
+            sides
+                .iter()
+                .try_for_each(|side| side.workers.ensure_once())?;
+            measured.push((at, rounds));
+        }
+        Ok(measured)
     }
 
     /// Starts both, in an order by chance.

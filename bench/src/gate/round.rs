@@ -8,6 +8,11 @@ use super::side::Side;
 /// ahead.
 pub(super) const LEAD: Duration = Duration::from_secs(4);
 
+/// The reason why a start cannot count although nothing failed: the machine was too slow for a moment.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(super) struct Disturbed(pub(super) &'static str);
+
 /// Both programs, the base first.
 pub(super) type Sides = [Side; 2];
 

@@ -6,12 +6,12 @@
 
 use std::time::Duration;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use rand::{Rng as _, rngs::SmallRng};
 
 use super::{
-    round::{LEAD, Round, Sides},
+    round::{Disturbed, LEAD, Round, Sides},
     side::Load,
     steady,
 };
@@ -49,6 +49,10 @@ const FAR: Duration = Duration::from_secs(30 * 24 * 3600);
 
 impl Scenario {
     /// Gives both programs the rounds of a start.
+    ///
+    /// # Errors
+    ///
+    /// [`Disturbed`] where the start cannot count, and what a service or a connection reports.
     pub(super) async fn run(
         self,
         sides: &mut Sides,
@@ -122,10 +126,11 @@ async fn bursts(
             .register(&load)
             .await?;
     }
-    ensure!(
-        time.now() < first.before(LEAD - Duration::from_secs(1)),
-        "the bursts were not registered before they were read ahead"
-    );
+    if time.now() >= first.before(LEAD - Duration::from_secs(1)) {
+        bail!(Disturbed(
+            "the bursts were not registered before they were read ahead"
+        ));
+    }
     let mut measured = Vec::new();
     for (slots, number) in order.chunks(4).zip((0..).step_by(4)) {
         let mut round = Round::default();
