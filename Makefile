@@ -14,6 +14,9 @@ WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
 .PHONY: setup bare texts check test test-all all-tools test-cassandra-4 prove fuzz openapi clients reference docs sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
+# A release build lacks the code of tests. So the library is compiled as in a release build once, as far as its errors go.
+RELEASED = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/released $(CARGO) --config profile.dev.package.tickwheel.debug-assertions=false
+
 # One look at the machine comes before anything is compiled, and names all that it lacks: tests/look.
 LOOK = check
 FOR ?= demo
@@ -42,6 +45,7 @@ test: texts ## the gate: texts, lints, documentation and the quick tests, also o
 	$(STACK) fetch
 	$(CARGO) test --no-run $(EVERY) --quiet
 	$(CARGO) build --workspace --bins --examples --quiet
+	$(RELEASED) build --workspace --lib --test tidy --quiet
 	tests/openapi/clients
 	tests/clients/python
 	tests/clients/typescript

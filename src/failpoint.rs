@@ -2,7 +2,7 @@
 //!
 //! `TICKWHEEL_DIE_AT=published:40` ends the process, as `kill -9` does, when it passes `published` for the
 //! fortieth time. This works in debug builds only: in a release build [`pass`] does nothing, and the variable
-//! is not read.
+//! is not read. Release builds compile this code all the same, so that no part of it can be missing there.
 //!
 //! - `committed`: the store has synced a group and has not answered yet.
 //! - `publishing`: looks are written, nothing is published.
@@ -13,7 +13,6 @@
 //! `TICKWHEEL_BUFFER_BYTES=16384` gives a database that is created small buffers, so that it writes and
 //! merges tables all the time.
 
-#[cfg(debug_assertions)]
 mod armed {
     use std::{
         io::Write as _,
@@ -69,23 +68,23 @@ mod armed {
 /// Passes a place.
 #[inline]
 pub fn pass(place: &str) {
-    #[cfg(debug_assertions)]
-    armed::pass(place);
-    #[cfg(not(debug_assertions))]
-    let _ = place;
+    if cfg!(debug_assertions) {
+        armed::pass(place);
+    }
 }
 
-/// Tells whether the process is to die at a place.
-#[cfg(debug_assertions)]
+/// Returns whether the process is to die at a place.
+#[must_use]
 pub fn is_armed_at(place: &str) -> bool {
-    armed::is_armed_at(place)
+    cfg!(debug_assertions) && armed::is_armed_at(place)
 }
 
 /// Returns the size of buffers that a test has asked for.
 #[must_use]
 pub fn buffer_bytes() -> Option<u64> {
-    #[cfg(debug_assertions)]
-    return armed::buffer_bytes();
-    #[cfg(not(debug_assertions))]
-    None
+    if cfg!(debug_assertions) {
+        armed::buffer_bytes()
+    } else {
+        None
+    }
 }

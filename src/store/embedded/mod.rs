@@ -48,7 +48,6 @@ mod erased;
 mod faults;
 pub mod journal;
 pub mod key;
-#[cfg(debug_assertions)]
 mod maintenance;
 mod marks;
 mod merging;

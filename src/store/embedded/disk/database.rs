@@ -40,6 +40,7 @@ use crate::{
             },
             key,
             marks::Marks,
+            merging::watched,
             sync::sync_directory,
         },
     },
@@ -451,9 +452,7 @@ fn keyspaces(path: &Path, shape: &Shape) -> Result<Open, Cause> {
         .cache_size(CACHE_BYTES)
         .max_journaling_size(JOURNALS_BYTES)
         .worker_threads(THREADS);
-    #[cfg(debug_assertions)]
-    let builder = crate::store::embedded::merging::watched(builder);
-    let database = builder.open()?;
+    let database = watched(builder).open()?;
     Ok(Open {
         due: database.keyspace("due", forms::wheel)?,
         look: database.keyspace("look", forms::wheel)?,
