@@ -8,6 +8,7 @@ use super::{
     row::{State, TaskRow},
     task::Spec,
     time::Millis,
+    wait::{self, Seen, Wait, first_wait},
     wheel::Shape,
 };
 
@@ -95,34 +96,34 @@ pub fn decide(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> De
     }
 }
 
+/// Returns what the task of a look waits for, by what is known of it. Gates, turns and limits are asked when it is to go out.
+#[must_use]
+pub fn wait_of(look: &Entry, known: Known<'_>, now: Millis) -> Option<Wait> {
+    let seen = Seen {
+        heartbeat: known.heartbeat,
+        ..Seen::asked(look.key.generation, look.key.id.first_start())
+    };
+    first_wait(&look.spec, known.row, seen, now)
+}
+
 /// Decides what a starting node owes a task when it finds the task's look: the publication, now or at its
 /// time. Everything in queues and in memory is gone with the process before it. The look stands as it is.
 #[must_use]
 pub fn resume(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> Option<Publish> {
-    let owed = |start, generation, expected_attempt| Publish {
-        generation,
-        expected_attempt,
-        start,
+    let publish = match decide(entry, known, now, shape) {
+        Decision::Publish(publish) => publish,
+        // The tasks that it waits for decide on its start, and a look comes behind an attempt that is alive.
+        Decision::LookAgain { .. } => match wait_of(entry, known, now)? {
+            Wait::Start { until } | Wait::Retry { until } => publication(known.row, until),
+            _ => return None,
+        },
+        Decision::Drop | Decision::End { .. } | Decision::EndSteps => return None,
+    };
+    Some(Publish {
         look_at: None,
         unless_queued_since: None,
-    };
-    match (decide(entry, known, now, shape), known.row) {
-        (Decision::Publish(publish), _) => Some(owed(
-            publish.start,
-            publish.generation,
-            publish.expected_attempt,
-        )),
-        // The tasks that it waits for decide on its start.
-        (Decision::LookAgain { .. }, None) if entry.spec.after.is_some() => None,
-        (Decision::LookAgain { .. }, None) => Some(owed(entry.key.id.first_start(), 0, 0)),
-        (Decision::LookAgain { .. }, Some(row))
-            if matches!(row.state, State::New | State::Retrying) && !row.waits() =>
-        {
-            Some(owed(row.next, row.generation, row.attempt))
-        }
-        (Decision::LookAgain { .. }, Some(_))
-        | (Decision::Drop | Decision::End { .. } | Decision::EndSteps, _) => None,
-    }
+        ..publish
+    })
 }
 
 fn look(
@@ -132,82 +133,69 @@ fn look(
     grid: Grid,
     published: Option<Millis>,
 ) -> Decision {
-    let Some(row) = known.row else {
-        return without_row(entry, now, grid, published);
-    };
-    if restart::is_under_way(entry, row, now) {
-        return Decision::LookAgain {
-            at: grid.backed_off(now, now.since(entry.start)),
-            generation: entry.key.generation,
-        };
-    }
-    if row.waits_for_tasks() {
-        return awaits(&row.detail.spec, now, grid);
-    }
-    if row.waits_for_children() {
-        // The tender checks its tree when a child ends; this is for the nodes that died before they did.
-        let waits = now.since(row.detail.end_time.unwrap_or(now));
-        return Decision::LookAgain {
-            at: grid.backed_off(now, waits),
-            generation: row.generation,
-        };
-    }
-    match row.state {
-        State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead => {
-            Decision::EndSteps
+    match known.row {
+        // Generation 0 still has its own entry or look; a later one that left no row never came to be.
+        None if entry.key.generation > 0 => return Decision::Drop,
+        Some(row) if restart::is_under_way(entry, row, now) => {
+            return Decision::LookAgain {
+                at: grid.backed_off(now, now.since(entry.start)),
+                generation: entry.key.generation,
+            };
         }
-        // Its release, of which this may be a part, has not come.
-        State::New if row.waits_for_parent() => Decision::Drop,
-        State::New | State::Retrying => unclaimed(
-            &Unclaimed {
-                start: row.detail.start,
-                not_before: row.next,
+        Some(row) if row.waits_for_children() => {
+            // The tender checks its tree when a child ends; this is for the nodes that died before they did.
+            let waits = now.since(row.detail.end_time.unwrap_or(now));
+            return Decision::LookAgain {
+                at: grid.backed_off(now, waits),
                 generation: row.generation,
-                attempt: row.attempt,
-                published,
-            },
-            entry,
+            };
+        }
+        Some(row) if row.state.is_terminal() => return Decision::EndSteps,
+        Some(_) | None => {}
+    }
+    let at = match wait_of(entry, known, now) {
+        // Its release, of which this may be a part, has not come.
+        Some(Wait::Parent) => return Decision::Drop,
+        Some(Wait::Tasks) => awaits(
+            known.row.map_or(&entry.spec, |row| &row.detail.spec),
             now,
             grid,
         ),
-        State::Claimed => claimed(row, known.heartbeat, now, grid, published),
-    }
-}
-
-/// Decides about a task that was registered and nothing more.
-fn without_row(entry: &Entry, now: Millis, grid: Grid, published: Option<Millis>) -> Decision {
-    // Generation 0 still has its own entry or look; a later one that left no row never came to be.
-    if entry.key.generation > 0 || entry.spec.is_after_parent() {
-        return Decision::Drop;
-    }
-    if entry.spec.after.is_some() {
-        return awaits(&entry.spec, now, grid);
-    }
-    let start = entry.key.id.first_start();
-    let task = Unclaimed {
-        start,
-        not_before: start,
-        generation: 0,
-        attempt: 0,
-        published,
+        Some(Wait::Claimed { until }) => grid.at(until),
+        Some(Wait::Start { until } | Wait::Retry { until }) => grid.one_step_after(until),
+        Some(
+            Wait::Gate(_) | Wait::GateUnknown | Wait::Turn | Wait::Memory | Wait::Limit { .. },
+        )
+        | None => return is_due(entry, known, now, grid, published),
     };
-    unclaimed(&task, entry, now, grid)
+    let generation = known.row.map_or(0, |row| row.generation);
+    Decision::LookAgain { at, generation }
 }
 
-fn claimed(
+/// Decides about a task that waits for nothing.
+fn is_due(
+    entry: &Entry,
+    known: Known<'_>,
+    now: Millis,
+    grid: Grid,
+    published: Option<Millis>,
+) -> Decision {
+    match known.row {
+        Some(row) if row.state == State::Claimed => {
+            lost(row, known.heartbeat, now, grid, published)
+        }
+        row => unclaimed(entry, row, now, grid, published),
+    }
+}
+
+/// Decides about a task whose worker gives no sign of life.
+fn lost(
     row: &TaskRow,
     heartbeat: Option<Millis>,
     now: Millis,
     grid: Grid,
     published: Option<Millis>,
 ) -> Decision {
-    let alive_until = row.alive_until(heartbeat);
-    if now < alive_until {
-        return Decision::LookAgain {
-            at: grid.at(alive_until),
-            generation: row.generation,
-        };
-    }
     if row.cancel_requested || row.tries >= row.detail.spec.max_attempts {
         let event = Event::Abandoned {
             attempt: row.attempt,
@@ -215,58 +203,60 @@ fn claimed(
         };
         return Decision::End { event };
     }
+    let alive_until = row.alive_until(heartbeat);
     Decision::Publish(Publish {
-        generation: row.generation,
-        expected_attempt: row.attempt,
-        start: row.detail.start,
         look_at: Some(grid.one_step_after(now)),
         unless_queued_since: published.filter(|at| *at >= alive_until),
+        ..publication(Some(row), row.detail.start)
     })
 }
 
-/// Decides about a task that waits for others: its check is asked for, and its deadline is not passed by.
-fn awaits(spec: &Spec, now: Millis, grid: Grid) -> Decision {
+/// Returns when a task that waits for others is looked at again: its check is asked for, and its deadline is not passed by.
+fn awaits(spec: &Spec, now: Millis, grid: Grid) -> Millis {
     let at = grid.backed_off(now, now.since(spec.create_time));
-    let deadline = spec.after.as_ref().and_then(|after| after.deadline);
-    let at = match deadline {
+    match spec.after.as_ref().and_then(|after| after.deadline) {
         Some(deadline) if deadline > now => at.min(grid.at(deadline)),
         // The check that was to end it has failed.
         Some(_) => grid.one_step_after(now),
         None => at,
-    };
-    Decision::LookAgain { at, generation: 0 }
-}
-
-struct Unclaimed {
-    start: Millis,
-    not_before: Millis,
-    generation: u32,
-    attempt: u32,
-    published: Option<Millis>,
-}
-
-fn unclaimed(task: &Unclaimed, entry: &Entry, now: Millis, grid: Grid) -> Decision {
-    if now < task.not_before {
-        return Decision::LookAgain {
-            at: grid.one_step_after(task.not_before),
-            generation: task.generation,
-        };
     }
-    if entry.spec.is_expired(task.start, now) {
+}
+
+fn unclaimed(
+    entry: &Entry,
+    row: Option<&TaskRow>,
+    now: Millis,
+    grid: Grid,
+    published: Option<Millis>,
+) -> Decision {
+    let id = entry.key.id;
+    let start = row.map_or_else(|| id.first_start(), |row| row.detail.start);
+    if entry.spec.is_expired(start, now) {
         return Decision::End {
             event: Event::Expire,
         };
     }
+    let not_before = wait::due(id, row);
     Decision::Publish(Publish {
-        generation: task.generation,
-        expected_attempt: task.attempt,
-        start: task.not_before,
-        look_at: Some(match task.published {
-            Some(_) => grid.backed_off(now, now.since(task.not_before)),
+        look_at: Some(match published {
+            Some(_) => grid.backed_off(now, now.since(not_before)),
             None => grid.one_step_after(now),
         }),
-        unless_queued_since: task.published.filter(|at| *at >= task.not_before),
+        unless_queued_since: published.filter(|at| *at >= not_before),
+        ..publication(row, not_before)
     })
+}
+
+/// The publication of a task as its row has it, and without anything around it.
+fn publication(row: Option<&TaskRow>, start: Millis) -> Publish {
+    let (generation, expected_attempt) = row.map_or((0, 0), |row| (row.generation, row.attempt));
+    Publish {
+        generation,
+        expected_attempt,
+        start,
+        look_at: None,
+        unless_queued_since: None,
+    }
 }
 
 #[cfg(test)]

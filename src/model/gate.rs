@@ -8,12 +8,7 @@
 
 use std::time::Duration;
 
-use super::{
-    configuration::CURRENT_MAX,
-    ids::TaskId,
-    row::{State, TaskRow},
-    time::Millis,
-};
+use super::{configuration::CURRENT_MAX, ids::TaskId, row::TaskRow, time::Millis, wait};
 
 /// How long after its opening a gate is remembered for the rows that it held. Those rows are gone within seconds of it, unless
 /// no node owns their wheel for as long.
@@ -138,20 +133,18 @@ pub enum Release {
 /// Decides what becomes of a held task, from its row.
 #[must_use]
 pub fn release(held: &Held, row: Option<&TaskRow>, now: Millis) -> Release {
-    let (generation, attempt, start) = match row {
-        None => (0, 0, held.id.first_start()),
-        Some(row) => match row.state {
-            State::New | State::Retrying => (row.generation, row.attempt, row.next),
-            // Its look has found that the worker is gone; the claim checks that again.
-            State::Claimed => (row.generation, row.attempt, row.detail.start),
-            State::Succeeded | State::Failed | State::Cancelled | State::Expired | State::Dead => {
-                return Release::Forget;
-            }
-        },
+    let is_this =
+        row.map_or((0, 0), |row| (row.generation, row.attempt)) == (held.generation, held.attempt);
+    let has_ended = row.is_some_and(|row| row.state.is_terminal());
+    let start = wait::due(held.id, row);
+    let waits = match row {
+        // The claim checks again that the worker of an attempt before is gone.
+        Some(row) => wait::of_row(row, None, now).is_some(),
+        None => now < start,
     };
-    if (held.generation, held.attempt) != (generation, attempt) {
+    if has_ended || !is_this {
         Release::Forget
-    } else if now < start {
+    } else if waits {
         Release::Wait
     } else {
         Release::Due { start }
@@ -163,7 +156,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::fixtures;
+    use crate::model::{fixtures, row::State};
 
     const SECOND: Duration = Duration::from_secs(1);
     const NOW: Millis = Millis(1_800_000_000_000);

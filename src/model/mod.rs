@@ -26,6 +26,7 @@
 //! | [`target`] | where a due task goes, and what follows from its kind |
 //! | [`entry`] | what lies in a slot: its key, its kind, what overwrites it |
 //! | [`decision`] | what a firing entry means: entry + task row + now -> decision |
+//! | [`wait`] | why no attempt of a task begins now |
 //! | [`entry_life`] | how long a store that expires rows keeps an entry |
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
@@ -142,6 +143,7 @@ pub mod template;
 pub mod time;
 pub mod topic_names;
 pub mod undelivered;
+pub mod wait;
 pub mod weight;
 pub mod wheel;
 

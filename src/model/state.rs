@@ -24,7 +24,7 @@ use uuid::Uuid;
 
 use super::{
     adoption, again, attempts, dead_letter, erasure, history::Ending, ids::TaskId, kin::Rounds,
-    look, replacement, restart, task::Spec, time::Millis,
+    look, replacement, restart, task::Spec, time::Millis, wait, wait::Wait,
 };
 use crate::flaw::{self, Flaw};
 
@@ -308,17 +308,12 @@ fn claim(
             Refusal::Stale
         });
     }
-    let not_before = if base.state == State::Claimed {
-        base.alive_until(heartbeat)
-    } else {
-        base.next
-    };
-    if now < not_before && !(any && base.state == State::Claimed) {
-        return Err(if base.state == State::Claimed {
-            Refusal::Held { until: not_before }
-        } else {
-            Refusal::Early { not_before }
-        });
+    match wait::of_row(&base, heartbeat, now) {
+        Some(Wait::Claimed { until }) if !any => return Err(Refusal::Held { until }),
+        Some(Wait::Start { until } | Wait::Retry { until }) => {
+            return Err(Refusal::Early { not_before: until });
+        }
+        Some(_) | None => {}
     }
     // A cancelled or used-up attempt is ended by its look, never run again.
     if base.cancel_requested || base.tries >= base.detail.spec.max_attempts {
@@ -328,8 +323,9 @@ fn claim(
     // The attempt before ended without a report.
     let lost = base.state == State::Claimed;
     let (error, history) = if lost {
-        let (ending, error) = base.unreported(not_before);
-        let history = attempts::with_ended(&base, not_before, ending, None);
+        let until = base.alive_until(heartbeat);
+        let (ending, error) = base.unreported(until);
+        let history = attempts::with_ended(&base, until, ending, None);
         (Some(error.to_owned()), history)
     } else {
         (base.detail.error, base.detail.history)
