@@ -26,6 +26,10 @@ pub enum Flaw {
     NoLookBeforePublish,
     /// A near task is acknowledged, and only memory knows of it.
     NearWithoutRecord,
+    /// The members of a dead node are left to the end of their sessions in the groups of the queue.
+    MembersLeftToSession,
+    /// The tasks that a dead node held in memory are left to their looks.
+    HeldLeftToLook,
     /// A claim is applied whatever attempt it expects.
     ClaimWithoutAttempt,
     /// A report is applied whatever attempt it is of.

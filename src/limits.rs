@@ -4,6 +4,7 @@ mod access;
 mod chains;
 mod command_line;
 mod contents;
+mod deaths;
 mod embedded;
 mod expiries;
 mod families;
@@ -20,9 +21,9 @@ mod topics;
 use std::time::Duration;
 
 pub use self::{
-    access::*, chains::*, command_line::*, contents::*, embedded::*, expiries::*, families::*,
-    figures::*, http::*, internal::*, joins::*, lists::*, records::*, results::*, schedules::*,
-    topics::*,
+    access::*, chains::*, command_line::*, contents::*, deaths::*, embedded::*, expiries::*,
+    families::*, figures::*, http::*, internal::*, joins::*, lists::*, records::*, results::*,
+    schedules::*, topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1
@@ -287,10 +288,6 @@ pub const PRODUCER_STALL: Duration = Duration::from_secs(4);
 /// Shortest time between two commits of a consumer: a balance of the messages that a crash repeats and the broker's work for a
 /// commit (0.1 to 0.2 ms).
 pub const COMMIT_INTERVAL: Duration = Duration::from_millis(50);
-
-/// How long a consumer may be without an answer to its request to join before a new client asks: longer than the session
-/// of a member that died.
-pub const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How often a consumer tells in its log of messages without a signature: one that floods a topic is not to flood the log.
 pub const UNSIGNED_SAID_EVERY: Duration = Duration::from_secs(10);

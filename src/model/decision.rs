@@ -92,7 +92,7 @@ pub fn decide(entry: &Entry, known: Known<'_>, now: Millis, shape: &Shape) -> De
                 .then(|| grid.one_step_after(entry.key.due.max(now))),
             unless_queued_since: None,
         }),
-        Kind::Look { published } => look(entry, known, now, grid, published),
+        Kind::Look { published, .. } => look(entry, known, now, grid, published),
     }
 }
 

@@ -9,7 +9,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::{
-    ids::TaskId,
+    ids::{NodeId, TaskId},
     look::Grid,
     task::{Body, Spec},
     time::{Millis, Tick},
@@ -41,6 +41,21 @@ pub enum DoneReason {
     },
 }
 
+/// A node that holds a task in its memory, as the look of the task names it: half of the id of one life of a process.
+///
+/// Two lives with one such name cost a message too many, which its claim refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct HeldBy(pub i64);
+
+impl HeldBy {
+    /// Returns the name of a node.
+    #[must_use]
+    pub fn of(node: NodeId) -> Self {
+        let (_, low) = node.0.as_u64_pair();
+        Self(low.cast_signed())
+    }
+}
+
 /// The action of an entry when its time has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
@@ -55,6 +70,8 @@ pub enum Kind {
     Look {
         /// When the task was last published, as far as the writer knew; none when it never was.
         published: Option<Millis>,
+        /// The node that hands the task out from its memory; none where the wheel does, or where the task went out.
+        held_by: Option<HeldBy>,
     },
     /// No action.
     Done {
@@ -198,12 +215,24 @@ impl Entry {
                 generation,
                 code: KeyCode::LOOK,
             },
-            kind: Kind::Look { published },
+            kind: Kind::Look {
+                published,
+                held_by: None,
+            },
             start,
             spills: 0,
             spec,
             written,
         }
+    }
+
+    /// Notes in a look that this node holds the task in memory, so that others find the task when the node is dead.
+    #[must_use]
+    pub fn held_by(mut self, node: NodeId) -> Self {
+        if let Kind::Look { held_by, .. } = &mut self.kind {
+            *held_by = Some(HeldBy::of(node));
+        }
+        self
     }
 
     /// Marks a due entry as the first of its generation.

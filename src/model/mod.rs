@@ -31,6 +31,7 @@
 //! | [`look`] | when a task is looked at again |
 //! | [`look_step`] | how far apart those looks are, as the id carries it |
 //! | [`dispatch`] | which publication a claim must find |
+//! | [`inheritance`] | what becomes of a task that a dead node held in memory |
 //! | [`expiry`] | when a task that nobody has taken is ended |
 //! | [`event`] | what can happen to a task, and why it may be refused |
 //! | [`row`] | where a task stands, and what a conditional write must find |
@@ -102,6 +103,7 @@ pub mod history;
 pub mod holder;
 pub mod http_call;
 pub mod ids;
+pub mod inheritance;
 pub mod internal_task;
 pub mod job;
 pub mod job_life;

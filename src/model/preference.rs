@@ -13,9 +13,23 @@ pub fn preferred(wheel: WheelNumber, nodes: impl IntoIterator<Item = NodeId>) ->
         .max_by_key(|node| (weight(*node, wheel), *node))
 }
 
+/// Returns how many of the nodes come before one for the work of a key.
+pub fn turn(node: NodeId, key: u64, nodes: impl IntoIterator<Item = NodeId>) -> usize {
+    let place = |node: NodeId| (weigh(node, key), node);
+    let mine = place(node);
+    nodes
+        .into_iter()
+        .filter(|other| place(*other) > mine)
+        .count()
+}
+
 fn weight(node: NodeId, wheel: WheelNumber) -> u64 {
+    weigh(node, u64::from(wheel.get()))
+}
+
+fn weigh(node: NodeId, key: u64) -> u64 {
     let (high, low) = node.0.as_u64_pair();
-    mix(mix(high ^ mix(low)) ^ u64::from(wheel.get()))
+    mix(mix(high ^ mix(low)) ^ key)
 }
 
 /// Finalizer of SplitMix64 (Steele, Lea, Flood, 2014): every input bit reaches every output bit.
@@ -49,6 +63,17 @@ mod tests {
             let after = preferred(wheel, left.iter().copied()).unwrap();
             assert!(before == all[3] || before == after);
         }
+    }
+
+    #[test]
+    fn each_node_has_a_turn_of_its_own() {
+        let all = nodes(5);
+        let mut turns: Vec<usize> = all
+            .iter()
+            .map(|node| turn(*node, 7, all.iter().copied()))
+            .collect();
+        turns.sort_unstable();
+        assert_eq!(turns, [0, 1, 2, 3, 4]);
     }
 
     #[test]

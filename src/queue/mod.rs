@@ -23,7 +23,7 @@ use std::{borrow::Cow, time::Duration};
 use async_trait::async_trait;
 use bytes::Bytes;
 
-use crate::model::{time::Millis, wheel::WheelNumber};
+use crate::model::{ids::NodeId, time::Millis, wheel::WheelNumber};
 
 #[cfg(feature = "embedded")]
 pub mod embedded;
@@ -195,6 +195,11 @@ pub trait Subscriptions: Send + Sync {
     /// Returns a new member of a group, which receives the records of the topics. Topics named first are more
     /// urgent.
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error>;
+    /// Takes the members of a dead node out of the groups that this process has members of, so that the others get their
+    /// partitions before the queue finds out by itself. Repeating it is safe. A member that lives after all joins again.
+    async fn take_out(&self, _dead: NodeId) -> Result<(), Error> {
+        Ok(())
+    }
     /// Tells whether any of the topics is there, or costs nothing to make. A name that a stranger has made up is no reason to
     /// create a topic for it.
     async fn has_any(&self, _topics: &[String]) -> Result<bool, Error> {

@@ -225,6 +225,11 @@ pub const METRICS: &[Metric] = &[
         "Tasks due soon that found no room in that memory: each is handed out by its look, up to a claim timeout late. Register less at once, or add nodes.",
     ),
     counter(
+        "tickwheel_near_inherited_total",
+        &[],
+        "Tasks that a dead node held in that memory, and that this node took over.",
+    ),
+    counter(
         "tickwheel_held_total",
         &[],
         "Rows written for due tasks behind a gate that is not open; a task that waits long counts several times.",

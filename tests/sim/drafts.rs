@@ -4,9 +4,16 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tickwheel::{
-    flow::base::{api::NewTask, level_memory::Levels},
+    flow::{
+        base::{
+            api::{ClaimRequest, NewTask, TaskView},
+            level_memory::Levels,
+        },
+        stages::service::Service,
+    },
     model::{
         backoff::{Backoff, Jitter},
+        ids::TaskId,
         level::Level,
         target::Target,
         task::{Body, Content, Priority, Spec},
@@ -82,4 +89,26 @@ pub(crate) fn levels() -> Levels {
             (!spec.then.is_empty()).then_some((Level::FIRST, "then"))
         }
     })
+}
+
+/// The first claim of a task, by its id alone.
+pub(crate) fn first_claim(id: TaskId) -> ClaimRequest {
+    ClaimRequest {
+        id,
+        generation: 0,
+        expected_attempt: 0,
+        spec: None,
+        published: None,
+        with_content: false,
+        admitted: false,
+    }
+}
+
+pub(crate) async fn register(service: &Service, tasks: Vec<NewTask>) -> Vec<TaskView> {
+    service
+        .register(tasks)
+        .await
+        .into_iter()
+        .map(|task| task.unwrap())
+        .collect()
 }

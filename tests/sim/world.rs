@@ -20,10 +20,7 @@ use tickwheel::{
     flow::{
         base::{
             agendas::outbox::Outbox,
-            api::{
-                ClaimAnswer, ClaimRequest, NewTask, SettleAnswer, SettleRequest, TaskView, View,
-                VisibleState,
-            },
+            api::{ClaimAnswer, ClaimRequest, SettleAnswer, SettleRequest, View, VisibleState},
             budget::Budget,
             context::{Context, Settings},
         },
@@ -46,10 +43,10 @@ use tickwheel::{
         ClockStore, Freshness, Store,
         embedded::{self, Mode},
     },
-    time_source::TimeSource,
+    time_source::{Moment, TimeSource},
 };
 
-pub(crate) use super::drafts::{EPOCH, callback, record};
+pub(crate) use super::drafts::{EPOCH, callback, first_claim, record, register};
 
 /// One execution of a callback.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -92,6 +89,13 @@ pub(crate) struct Simulated {
 impl Simulated {
     pub(crate) fn service(&self) -> Arc<Service> {
         self.node.service()
+    }
+
+    /// The process stops until a moment.
+    pub(crate) fn pause(&self, until: Moment) {
+        let instant = self.time.now().after(until.since(self.time.moment()));
+        self.life.publisher.pause(instant);
+        self.time.hold(Some(until));
     }
 
     /// The process dies: its further operations have no effect, and no part of it wakes again.
@@ -219,8 +223,10 @@ impl World {
         hook: Hook,
     ) -> Context {
         let store = self.plain_store();
+        let me = NodeId(time.random_uuid());
+        publisher.name_node(me);
         Context {
-            me: NodeId(time.random_uuid()),
+            me,
             name: format!("node-{number}"),
             address: String::new(),
             store: Arc::new(Faulty::new(store, self.time.clone(), hook)),
@@ -259,6 +265,12 @@ impl World {
             .expect("the world is on disk")
             .1
             .path()
+    }
+
+    /// The same world with a queue whose groups have sessions of this length, and rebalances.
+    pub(crate) fn with_sessions(self, session: Duration) -> Self {
+        self.queue.sessions(session);
+        self
     }
 
     /// The same world with one node at a time, whose queue is in its process.
@@ -458,30 +470,8 @@ impl Run {
 }
 
 /// A worker that succeeds after this long.
-/// The first claim of a task, by its id alone.
-pub(crate) fn first_claim(id: TaskId) -> ClaimRequest {
-    ClaimRequest {
-        id,
-        generation: 0,
-        expected_attempt: 0,
-        spec: None,
-        published: None,
-        with_content: false,
-        admitted: false,
-    }
-}
-
 pub(crate) fn succeeds(after: Duration) -> Behaviour {
     Arc::new(move |_, _| (after, Some(Outcome::Succeeded { result: None })))
-}
-
-pub(crate) async fn register(service: &Service, tasks: Vec<NewTask>) -> Vec<TaskView> {
-    service
-        .register(tasks)
-        .await
-        .into_iter()
-        .map(|task| task.unwrap())
-        .collect()
 }
 
 /// The times when a callback's task was handed to the queue, by its messages.

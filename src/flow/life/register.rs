@@ -408,10 +408,10 @@ impl Registrar {
     fn record(&self, task: &Incoming, opened: Tick) -> Entry {
         let mut record = near_record(&self.ctx, task.dispatch(), &task.spec, opened);
         // A task that is left to its look is published by the look for the first time.
-        if let Kind::Look { published } = &mut record.kind
+        if let Kind::Look { published, held_by } = &mut record.kind
             && !self.near.has_room()
         {
-            *published = None;
+            (*published, *held_by) = (None, None);
         }
         record
     }

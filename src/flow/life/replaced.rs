@@ -83,8 +83,8 @@ fn entry_of(ctx: &Context, holder: &Holder) -> Entry {
     }
     // No node holds it in memory: its look publishes it for the first time.
     let mut look = near_record(ctx, dispatch, &holder.spec, opened);
-    if let Kind::Look { published } = &mut look.kind {
-        *published = None;
+    if let Kind::Look { published, held_by } = &mut look.kind {
+        (*published, *held_by) = (None, None);
     }
     look
 }

@@ -12,12 +12,14 @@ use super::{
     ends::registry::Registry,
     join::check::Checker,
     makers::{looker, near, sender, service, withdrawer},
+    poll::survivor::Survivor,
     query::remembered::Remembered,
     sequence::{reminder::Reminder, usher::Usher},
     service::Service,
     tree::{cancel::Feller, release::Releaser, reopen::Opener, tend::Tender},
     wheel::{
         expirer::Expirer,
+        heir::Heir,
         lapses::Watcher,
         look::Looker,
         owner::Clock,
@@ -49,6 +51,7 @@ pub struct Node {
     stop_members: CancellationToken,
     stop_near: CancellationToken,
     clocks: TaskTracker,
+    near: TaskTracker,
     rest: TaskTracker,
 }
 
@@ -97,6 +100,7 @@ impl Node {
             stop_members: CancellationToken::new(),
             stop_near: CancellationToken::new(),
             clocks,
+            near: TaskTracker::new(),
             rest,
             service: Arc::new(service(
                 &ctx, &hands, &placer, &near, &mover, &members, &known,
@@ -125,14 +129,42 @@ impl Node {
         self.keep("schedules", &self.stop, move |stop| stage.clone().run(stop));
     }
 
+    /// Starts the stage that takes over what dead nodes held in memory, of the parts of a recovery.
+    fn inherit(&self, parts: Recovery) {
+        let heir = Heir {
+            ctx: parts.ctx,
+            members: self.members.clone(),
+            looker: parts.looker,
+            near: parts.near,
+            deadlines: parts.deadlines,
+            searched: Arc::default(),
+        };
+        self.keep("inheritance", &self.stop, move |stop| {
+            heir.clone().run(stop)
+        });
+    }
+
     /// Starts the list of nodes and the near tasks.
     fn keep_running(&self, members: Members, near: Near, drain: Duration) {
         self.keep("members", &self.stop_members, move |stop| {
             members.clone().run(stop)
         });
-        self.keep("near", &self.stop_near, move |stop| {
-            near.clone().run(stop, drain)
-        });
+        let near = move |stop| near.clone().run(stop, drain);
+        self.keep_in(&self.near, "near", &self.stop_near, near);
+        self.survive();
+    }
+
+    /// Starts the stage that takes members of dead nodes out of the groups of the queue, if this node consumes.
+    fn survive(&self) {
+        let Some(subscriptions) = self.ctx.subscriptions.clone() else {
+            return;
+        };
+        let survivor = Survivor {
+            ctx: Arc::clone(&self.ctx),
+            members: self.members.clone(),
+            subscriptions,
+        };
+        self.keep("groups", &self.stop, move |stop| survivor.clone().run(stop));
     }
 
     /// Starts the stages that publish tasks of sequences whose turn has come, and that look after those that wait for long.
@@ -254,6 +286,8 @@ impl Node {
             self.keep("recovery", &self.stop, move |stop| {
                 recovery.clone().run(Arc::clone(&underway), stop)
             });
+        } else if self.ctx.settings.scans {
+            self.inherit(recovery);
         }
     }
 
@@ -280,10 +314,23 @@ impl Node {
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
+        self.keep_in(&self.rest, name, stop, start);
+    }
+
+    /// Runs a stage as [`Self::keep`] does, among those that this tracker waits for.
+    fn keep_in<F>(
+        &self,
+        tracker: &TaskTracker,
+        name: &'static str,
+        stop: &CancellationToken,
+        start: impl Fn(CancellationToken) -> F + Send + 'static,
+    ) where
+        F: Future<Output = ()> + Send + 'static,
+    {
         let (time, token) = (self.ctx.time.clone(), stop.clone());
         let start = move || start(token.clone());
         let kept = stages::keep(name, time, stop.clone(), start);
-        self.rest.spawn(kept);
+        tracker.spawn(kept);
     }
 
     /// Returns what requests go to.
@@ -322,6 +369,9 @@ impl Node {
         self.clocks.close();
         self.ended(self.clocks.wait(), left(), "clocks").await;
         self.stop_near.cancel();
+        self.near.close();
+        self.ended(self.near.wait(), left(), "near tasks").await;
+        // While it is in the list, no other node takes over what it holds.
         self.stop_members.cancel();
         self.rest.close();
         self.ended(self.rest.wait(), left(), "stages").await;

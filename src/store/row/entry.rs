@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::{Undecodable, malformed, there, to_i32, to_u32};
 use crate::{
     model::{
-        entry::{DoneReason, Entry, Key, KeyCode, Kind},
+        entry::{DoneReason, Entry, HeldBy, Key, KeyCode, Kind},
         ids::TaskId,
         time::Millis,
     },
@@ -28,6 +28,8 @@ mod flag {
     pub(super) const FIRST: i8 = 1;
     /// Look: the task was published at `at_ms`.
     pub(super) const PUBLISHED: i8 = 2;
+    /// Look: the node `moved_ms` holds the task in its memory.
+    pub(super) const HELD: i8 = 4;
 }
 
 /// Numbers of the `reason` column; never reused.
@@ -61,7 +63,7 @@ pub struct EntryColumns {
     pub start_ms: Option<i64>,
     /// Look: when published; done: when marked.
     pub at_ms: Option<i64>,
-    /// Done and moved: the new place.
+    /// Done and moved: the new place. Look: the node that holds the task.
     pub moved_ms: Option<i64>,
     /// The task.
     pub spec: Option<Bytes>,
@@ -90,16 +92,16 @@ impl EntryColumns {
                 flags: Some(if first { flag::FIRST } else { 0 }),
                 ..common
             },
-            Kind::Look { published } => Self {
-                kind: Some(kind::LOOK),
-                flags: Some(if published.is_some() {
-                    flag::PUBLISHED
-                } else {
-                    0
-                }),
-                at_ms: published.map(|at| at.0),
-                ..common
-            },
+            Kind::Look { published, held_by } => {
+                let went_out = published.map_or(0, |_| flag::PUBLISHED);
+                Self {
+                    kind: Some(kind::LOOK),
+                    flags: Some(went_out | held_by.map_or(0, |_| flag::HELD)),
+                    at_ms: published.map(|at| at.0),
+                    moved_ms: held_by.map(|HeldBy(node)| node),
+                    ..common
+                }
+            }
             Kind::Done { reason, at } => {
                 let (reason, moved_ms) = match reason {
                     DoneReason::Cancelled => (reason::CANCELLED, None),
@@ -157,10 +159,16 @@ impl EntryColumns {
                 first: flags & flag::FIRST != 0,
             }),
             kind::LOOK if code != KeyCode::LOOK => Err(Undecodable::out_of_range("code", code.0)),
-            kind::LOOK if flags & flag::PUBLISHED == 0 => Ok(Kind::Look { published: None }),
-            kind::LOOK => Ok(Kind::Look {
-                published: Some(Millis(there(self.at_ms, "at_ms")?)),
-            }),
+            kind::LOOK => {
+                let at = |bit: i8, column: Option<i64>, name: &'static str| {
+                    let is_there = flags & bit != 0;
+                    is_there.then(|| there(column, name)).transpose()
+                };
+                Ok(Kind::Look {
+                    published: at(flag::PUBLISHED, self.at_ms, "at_ms")?.map(Millis),
+                    held_by: at(flag::HELD, self.moved_ms, "moved_ms")?.map(HeldBy),
+                })
+            }
             kind::DONE if attempt.is_none() && code != KeyCode::LOOK => {
                 Err(Undecodable::out_of_range("code", code.0))
             }

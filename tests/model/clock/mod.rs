@@ -9,7 +9,8 @@
 //! visible at any later moment, also when its tick has been erased and its slot is that of another tick. Then
 //! it looks at the clock. A near task is also kept in memory. A mark cancels a task without a row. Leases and
 //! clocks are as bad as can be: a node may take the wheel at any moment, and crash (or lose its lease, which
-//! is the same) at any moment, as often as it likes.
+//! is the same) at any moment, as often as it likes. A task whose node has died may be taken into the
+//! memory of another one that finds its record, again and again.
 //!
 //! The rules: an acknowledged task is published, or its entry lies visible ahead of `fired`. No task is
 //! published from a tick that was not open, and none after its cancel was answered. The search leaves out
@@ -52,6 +53,10 @@ enum Flaw {
     NearWithoutRecord,
     /// The record of a near task is marked before the task is published.
     MarksBeforePublish,
+    /// A node that takes over what a dead one held marks the record when it takes the task.
+    MarksInherited,
+    /// The reader passes the record of a task that some node holds in memory.
+    PassesHeld,
     /// A cancellation does not look at the clock behind its mark.
     CancelWithoutCheck,
     /// A task that was put further on is cancelled only there.
@@ -287,6 +292,16 @@ fn every_broken_clock_is_found() {
         (
             "record marked before publish",
             Clock::with(Flaw::MarksBeforePublish),
+            LOST,
+        ),
+        (
+            "inherited task marked",
+            Clock::with(Flaw::MarksInherited),
+            LOST,
+        ),
+        (
+            "record of a held task passed",
+            Clock::with(Flaw::PassesHeld),
             LOST,
         ),
         (

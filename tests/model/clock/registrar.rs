@@ -31,7 +31,10 @@ impl Clock {
                 }
             }
             Registrar::Durable(number, seen) => self.look_at_clock(number, seen, opened, steps),
-            Registrar::Acknowledged(number) => self.cancel(number, steps),
+            Registrar::Acknowledged(number) => {
+                self.cancel(number, steps);
+                self.inherit(number, steps);
+            }
             Registrar::Near(number) => self.near(number, steps),
             Registrar::Cancelling(number) => {
                 if steps.from.copy_at(LATE, number) != Copy::MarkInFlight {
@@ -129,6 +132,19 @@ impl Clock {
             });
         }
         steps.add("publish from memory", 0, |s| s.published[LATE] = true);
+    }
+
+    /// Another node finds the record of a task whose node has died, and holds the task in its own memory. The record stands.
+    fn inherit(&self, number: i64, steps: &mut Steps<'_, State>) {
+        if !self.near || !steps.from.copy_at(LATE, number).acts() {
+            return;
+        }
+        steps.add("inherit", number, |s| {
+            s.registrar = Registrar::Near(number);
+            if self.flaw == Flaw::MarksInherited {
+                *s.copy(LATE, number) = Copy::MarkInFlight;
+            }
+        });
     }
 
     /// A `kafka` task is cancelled by a mark over its only entry, while its tick is not open.

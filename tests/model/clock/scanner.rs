@@ -8,8 +8,8 @@ use tickwheel::model::{
 use super::{
     Clock, Flaw,
     world::{
-        BEGIN, Copy, EARLY, LATE, Node, State, TICKS, Term, lapsed, node_id, position, rules, tick,
-        tick_of,
+        BEGIN, Copy, EARLY, LATE, Node, Registrar, State, TICKS, Term, lapsed, node_id, position,
+        rules, tick, tick_of,
     },
 };
 use crate::search::Steps;
@@ -167,9 +167,14 @@ impl Clock {
     fn read(&self, node: usize, term: &Term, steps: &mut Steps<'_, State>) {
         let shape = rules().shape;
         let (slot, span) = (shape.slot_of(term.cursor), shape.span_of(term.cursor));
+        let held = matches!(steps.from.registrar, Registrar::Near(_));
+        let passes = self.flaw == Flaw::PassesHeld && held;
         let mut found: Vec<(Position, usize, i64)> = Vec::new();
         for number in 1..=TICKS as i64 {
             for task in [LATE, EARLY] {
+                if task == LATE && passes {
+                    continue;
+                }
                 let at = position(task, number);
                 let inside = span.contains(at.due) || self.flaw == Flaw::ReadsWholeSlot;
                 let there = shape.slot_of_due(at.due) == slot && inside;

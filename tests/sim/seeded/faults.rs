@@ -36,12 +36,11 @@ pub(crate) async fn run(sim: Arc<Sim>, plan: Arc<Plan>, workers: Workers, fault:
         }
         Fault::Pause { node } => {
             if let Some(process) = node_process(&sim, node) {
-                process.time.hold(Some(ends));
+                process.pause(ends);
             }
         }
         Fault::WorkerPause { worker } => {
-            let process = workers.of(worker);
-            process.time.hold(Some(ends));
+            workers.of(worker).pause(ends);
         }
         Fault::WorkerCrash { worker } => {
             workers.of(worker).kill();

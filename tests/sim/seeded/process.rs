@@ -8,7 +8,10 @@
 use std::{future::Future, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
-use tickwheel::{doubles::queue::memory::MemoryPublisher, time_source::TimeSource};
+use tickwheel::{
+    doubles::queue::memory::MemoryPublisher,
+    time_source::{Moment, TimeSource},
+};
 
 use super::{chance::Chance, world::Sim};
 
@@ -55,6 +58,14 @@ impl Process {
             self.publisher.kill();
             self.sim.died(self);
         }
+    }
+
+    /// Stops the process until a moment.
+    pub(crate) fn pause(&self, until: Moment) {
+        let time = &self.sim.time;
+        let instant = time.now().after(until.since(time.moment()));
+        self.publisher.pause(instant);
+        self.time.hold(Some(until));
     }
 
     /// Makes the process die soon.

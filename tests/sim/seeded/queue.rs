@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use async_trait::async_trait;
 use tickwheel::{
     doubles::queue::memory::MemoryConsumer,
+    model::ids::NodeId,
     queue::{Consumer, Delivery, Error, Probe, PublishError, Publisher, Record, Subscriptions},
 };
 
@@ -74,6 +75,11 @@ impl Subscriptions for ProcessQueue {
             inner: self.process.publisher.consumer(group, topics),
             received: Vec::new(),
         }))
+    }
+
+    async fn take_out(&self, dead: NodeId) -> Result<(), Error> {
+        let act = self.process.publisher.take_out(dead);
+        self.process.outside("take out", act).await
     }
 }
 

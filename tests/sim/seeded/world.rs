@@ -116,6 +116,10 @@ impl Sim {
         if !plan.keeps_messages {
             queue.faults().retention(Some(limits::TOPIC_RETENTION));
         }
+        // Of the other seeds a member that dies leaves at once.
+        if plan.seed.is_multiple_of(3) {
+            queue.sessions(limits::CONSUMER_SESSION);
+        }
         let mut history = History::default();
         history.clock_errors.extend(
             errors
@@ -261,8 +265,10 @@ impl Sim {
         };
         let handle = self.store.handle(time.clone());
         let number = handle.node();
+        let me = NodeId(time.random_uuid());
+        process.publisher.name_node(me);
         let context = Context {
-            me: NodeId(time.random_uuid()),
+            me,
             name,
             address: String::new(),
             store: Arc::new(NodesStore {

@@ -10,11 +10,14 @@ use std::{
 
 use crate::{
     limits,
-    model::time::Millis,
+    model::{ids::NodeId, time::Millis},
     queue::{Delivery, Probe, PublishError, Record, low_water::LowWater, partitioner::Partitioner},
 };
 
-use super::Keep;
+use super::{
+    Keep,
+    group::{Group, Held, Member},
+};
 
 /// A record in its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,9 +31,6 @@ pub struct Published {
     /// The record.
     pub record: Record,
 }
-
-/// The number of a group's member, in the order of joining.
-pub(super) type Member = u64;
 
 #[derive(Debug, Default)]
 struct Log {
@@ -58,27 +58,14 @@ struct Topic {
 }
 
 #[derive(Debug)]
-struct Held {
-    owner: Option<Member>,
-    position: i64,
-    low_water: LowWater,
-}
-
-#[derive(Debug, Default)]
-struct Group {
-    members: BTreeMap<Member, Vec<String>>,
-    held: BTreeMap<(String, i32), Held>,
-    /// Rebalances so far: each moves every partition on by one member.
-    turns: usize,
-}
-
-#[derive(Debug)]
 pub(super) struct Broker {
     keep: Keep,
     partitions: i32,
     retention: Option<Duration>,
     topics: BTreeMap<String, Topic>,
     groups: BTreeMap<String, Group>,
+    /// How long the partitions of a dead member wait for it; zero where a member that dies leaves at once.
+    session: Duration,
     last_member: Member,
     journal: Vec<Arc<Published>>,
 }
@@ -91,6 +78,7 @@ impl Broker {
             retention: None,
             topics: BTreeMap::new(),
             groups: BTreeMap::new(),
+            session: Duration::ZERO,
             last_member: 0,
             journal: Vec::new(),
         }
@@ -108,9 +96,27 @@ impl Broker {
             ..Topic::default()
         };
         self.topics.insert(topic.to_owned(), created);
+        let counts = self.counts();
         for group in self.groups.values_mut() {
-            group.assign(&self.topics);
+            group.assign(&counts);
         }
+    }
+
+    /// Returns how many partitions each topic has.
+    fn counts(&self) -> BTreeMap<String, i32> {
+        let topics = self.topics.iter();
+        topics
+            .map(|(name, topic)| (name.clone(), topic.count()))
+            .collect()
+    }
+
+    /// Gives groups sessions of this length, and rebalances that take time.
+    pub(super) const fn set_session(&mut self, session: Duration) {
+        self.session = session;
+    }
+
+    pub(super) const fn session(&self) -> Duration {
+        self.session
     }
 
     /// Sets how long records are kept.
@@ -198,25 +204,83 @@ impl Broker {
     }
 
     /// Takes a member into a group.
-    pub(super) fn join(&mut self, group: &str, topics: &[String]) -> Member {
+    pub(super) fn join(
+        &mut self,
+        group: &str,
+        topics: &[String],
+        node: Option<NodeId>,
+        now: Millis,
+    ) -> Member {
         self.last_member += 1;
-        let group = self.groups.entry(group.to_owned()).or_default();
-        group.members.insert(self.last_member, topics.to_vec());
-        group.assign(&self.topics);
-        self.last_member
+        let member = self.last_member;
+        self.change(group, now, |group| group.join(member, topics, node));
+        member
     }
 
     /// Takes a member out of its group. Records that it did not handle are delivered to the others.
-    pub(super) fn leave(&mut self, group: &str, member: Member) {
-        if let Some(group) = self.groups.get_mut(group) {
-            group.members.remove(&member);
-            group.assign(&self.topics);
+    pub(super) fn leave(&mut self, group: &str, member: Member, now: Millis) {
+        self.change(group, now, |group| group.leave(member));
+    }
+
+    /// A member is heard of no more: its partitions wait for the end of its session.
+    pub(super) fn die(&mut self, group: &str, member: Member, now: Millis) {
+        if self.session.is_zero() {
+            return self.leave(group, member, now);
         }
+        let ends = now.after(self.session);
+        if let Some(group) = self.groups.get_mut(group) {
+            group.dies(member, ends);
+        }
+    }
+
+    /// Takes the members of a node out of all groups.
+    pub(super) fn take_out(&mut self, node: NodeId, now: Millis) {
+        let names: Vec<String> = self.groups.keys().cloned().collect();
+        for name in names {
+            self.change(&name, now, |group| group.take_out(node));
+        }
+    }
+
+    /// Changes the members of a group.
+    fn change(&mut self, name: &str, now: Millis, act: impl FnOnce(&mut Group) -> bool) {
+        let counts = self.counts();
+        let group = self.groups.entry(name.to_owned()).or_default();
+        if !act(group) {
+            return;
+        }
+        if self.session.is_zero() {
+            group.assign(&counts);
+        } else {
+            group.rebalance_from(now);
+        }
+    }
+
+    /// Ends the sessions and rebalances whose time has come.
+    pub(super) fn go_on(&mut self, now: Millis) {
+        if self.session.is_zero() {
+            return;
+        }
+        let counts = self.counts();
+        for group in self.groups.values_mut() {
+            group.go_on(now, &counts);
+        }
+    }
+
+    /// Returns when the next session or rebalance ends.
+    pub(super) fn next_change(&self) -> Option<Millis> {
+        self.groups.values().filter_map(Group::next_change).min()
+    }
+
+    /// Tells whether a group has the member still.
+    pub(super) fn has(&self, group: &str, member: Member) -> bool {
+        let group = self.groups.get(group);
+        group.is_some_and(|group| group.has(member))
     }
 
     /// Moves every partition on to the next member. Records that were not committed are read again, and so
     /// are the last `lost` that were.
     pub(super) fn rebalance(&mut self, lost: i64) {
+        let counts = self.counts();
         for group in self.groups.values_mut() {
             group.turns += 1;
             for (key, held) in &mut group.held {
@@ -229,7 +293,7 @@ impl Broker {
                 held.position = mark;
                 held.low_water = LowWater::new(mark);
             }
-            group.assign(&self.topics);
+            group.assign(&counts);
         }
     }
 
@@ -243,7 +307,8 @@ impl Broker {
         after: &(String, i32),
     ) -> Vec<Delivery> {
         let mut taken = Vec::new();
-        let Some(group) = self.groups.get_mut(group) else {
+        let group = self.groups.get_mut(group);
+        let Some(group) = group.filter(|group| !group.is_rebalancing()) else {
             return taken;
         };
         let own = |held: &Held| held.owner == Some(member);
@@ -347,48 +412,6 @@ impl Topic {
 
     fn log(&self, partition: i32) -> Option<&Log> {
         self.partitions.get(usize::try_from(partition).ok()?)
-    }
-}
-
-impl Group {
-    /// Gives each partition to one member; a partition that changes hands is read again from its low-water mark.
-    fn assign(&mut self, topics: &BTreeMap<String, Topic>) {
-        for held in self
-            .held
-            .iter_mut()
-            .filter(|(key, _)| !topics.contains_key(&key.0))
-        {
-            held.1.owner = None;
-        }
-        for (name, topic) in topics {
-            let members: Vec<Member> = self
-                .members
-                .iter()
-                .filter(|(_, topics)| topics.contains(name))
-                .map(|(member, _)| *member)
-                .collect();
-            for (place, partition) in (0..topic.count()).enumerate() {
-                let place = (place + self.turns).checked_rem(members.len()).unwrap_or(0);
-                let owner = members.get(place).copied();
-                let key = (name.clone(), partition);
-                if owner.is_none() && !self.held.contains_key(&key) {
-                    continue;
-                }
-                let held = self.held.entry(key).or_insert_with(|| Held {
-                    owner,
-                    position: 0,
-                    low_water: LowWater::new(0),
-                });
-                if held.owner != owner {
-                    let mark = held.low_water.mark();
-                    *held = Held {
-                        owner,
-                        position: mark,
-                        low_water: LowWater::new(mark),
-                    };
-                }
-            }
-        }
     }
 }
 

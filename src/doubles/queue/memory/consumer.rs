@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{MemoryQueue, broker::Member, process::Process};
+use super::{MemoryQueue, group::Member, process::Process};
 use crate::{
     queue::{Consumer, Delivery, Error},
     wake::Watcher,
@@ -15,6 +15,7 @@ pub struct MemoryConsumer {
     queue: MemoryQueue,
     process: Process,
     group: String,
+    topics: Vec<String>,
     member: Member,
     /// The partition served last: the next call begins behind it.
     last: (String, i32),
@@ -22,12 +23,19 @@ pub struct MemoryConsumer {
 }
 
 impl MemoryConsumer {
-    pub(super) fn new(queue: MemoryQueue, process: Process, group: &str, member: Member) -> Self {
+    pub(super) fn new(
+        queue: MemoryQueue,
+        process: Process,
+        group: &str,
+        topics: &[String],
+    ) -> Self {
+        let member = process.join(group, topics);
         let changes = queue.shared.changes.watcher();
         Self {
             queue,
             process,
             group: group.to_owned(),
+            topics: topics.to_vec(),
             member,
             last: (String::new(), 0),
             changes,
@@ -42,6 +50,16 @@ impl MemoryConsumer {
             return Vec::new();
         }
         let now = self.queue.shared.time.now();
+        if self.process.paused_until(now).is_some() {
+            return Vec::new();
+        }
+        state.broker.go_on(now);
+        if !state.broker.has(&self.group, self.member) {
+            // Its session has ended, or others took it for dead.
+            drop(state);
+            self.member = self.process.join(&self.group, &self.topics);
+            return Vec::new();
+        }
         state.broker.expire(now);
         let taken = state.broker.take(&self.group, self.member, max, &self.last);
         if let Some(last) = taken.last() {
@@ -50,9 +68,24 @@ impl MemoryConsumer {
         taken
     }
 
+    /// How long until a session or a rebalance of the queue ends.
+    fn until_change(&self) -> Duration {
+        let now = self.queue.shared.time.now();
+        let next = match self.process.paused_until(now) {
+            Some(until) => Some(until),
+            None => self.queue.state().broker.next_change(),
+        };
+        next.map_or(Duration::MAX, |next| {
+            next.since(now).max(Duration::from_millis(1))
+        })
+    }
+
     fn leave(&self) {
         if !self.process.is_killed() {
-            self.queue.state().broker.leave(&self.group, self.member);
+            let now = self.queue.shared.time.now();
+            let mut state = self.queue.state();
+            state.broker.leave(&self.group, self.member, now);
+            drop(state);
             self.queue.wake();
         }
     }
@@ -73,9 +106,9 @@ impl Consumer for MemoryConsumer {
                 process.pass("receive", true).await;
                 return Ok(taken);
             }
-            let left = until.since(time.moment());
+            let left = until.since(time.moment()).min(self.until_change());
             let changed = time.within(left, self.changes.changed()).await;
-            if changed.is_none() {
+            if changed.is_none() && until.since(time.moment()).is_zero() {
                 process.pass("receive", true).await;
                 return Ok(Vec::new());
             }

@@ -9,10 +9,11 @@
 mod broker;
 mod consumer;
 mod faults;
+mod group;
 mod process;
 mod publisher;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 
@@ -118,6 +119,12 @@ impl MemoryQueue {
 
     fn state(&self) -> MutexGuard<'_, State> {
         self.shared.state.lock()
+    }
+
+    /// Gives consumer groups sessions of this length and rebalances, as a broker does. Without, a member that dies leaves at
+    /// once.
+    pub fn sessions(&self, session: Duration) {
+        self.state().broker.set_session(session);
     }
 
     fn wake(&self) {

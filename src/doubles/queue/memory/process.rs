@@ -11,7 +11,8 @@ use std::{
 
 use parking_lot::{Mutex, MutexGuard};
 
-use super::{MemoryQueue, broker::Member};
+use super::{MemoryQueue, group::Member};
+use crate::model::{ids::NodeId, time::Millis};
 
 /// Called before and after each operation with its name and whether it is over; `true` kills the process there.
 pub type Hook = Arc<dyn Fn(&'static str, bool) -> bool + Send + Sync>;
@@ -28,6 +29,8 @@ struct Life {
     killed: AtomicBool,
     hook: Mutex<Option<Hook>>,
     members: Mutex<Vec<(String, Member)>>,
+    node: Mutex<Option<NodeId>>,
+    paused: Mutex<Option<Millis>>,
 }
 
 impl fmt::Debug for Process {
@@ -46,23 +49,56 @@ impl Process {
         }
     }
 
-    /// Joins a group; the member leaves it when the process is killed.
+    /// Gives its members the name of a node.
+    pub(super) fn name(&self, node: NodeId) {
+        *lock(&self.life.node) = Some(node);
+    }
+
+    /// Joins a group; the member dies with the process.
     pub(super) fn join(&self, group: &str, topics: &[String]) -> Member {
-        let member = self.queue.state().broker.join(group, topics);
+        let (node, now) = (*lock(&self.life.node), self.queue.shared.time.now());
+        let mut state = self.queue.state();
+        let member = state.broker.join(group, topics, node, now);
+        drop(state);
         lock(&self.life.members).push((group.to_owned(), member));
         self.queue.wake();
         member
     }
 
-    /// Kills the process: no call on it completes from now on, and its consumers leave their groups.
+    /// Kills the process: no call on it completes from now on, and its consumers are heard of no more.
     pub(super) fn kill(&self) {
         if self.life.killed.swap(true, Ordering::SeqCst) {
             return;
         }
         let members = std::mem::take(&mut *lock(&self.life.members));
+        self.lose(&members);
+    }
+
+    /// Stops the process until an instant: its sessions end if that is long.
+    pub(super) fn pause(&self, until: Millis) {
+        *lock(&self.life.paused) = Some(until);
+        let ends = self
+            .queue
+            .shared
+            .time
+            .now()
+            .after(self.queue.state().broker.session());
+        if until > ends {
+            let members = lock(&self.life.members).clone();
+            self.lose(&members);
+        }
+    }
+
+    /// Returns until when the process is stopped, if it is.
+    pub(super) fn paused_until(&self, now: Millis) -> Option<Millis> {
+        lock(&self.life.paused).filter(|until| *until > now)
+    }
+
+    fn lose(&self, members: &[(String, Member)]) {
+        let now = self.queue.shared.time.now();
         let mut state = self.queue.state();
         for (group, member) in members {
-            state.broker.leave(&group, member);
+            state.broker.die(group, *member, now);
         }
         drop(state);
         self.queue.wake();

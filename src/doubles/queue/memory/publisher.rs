@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     limits,
-    model::time::Millis,
+    model::{ids::NodeId, time::Millis},
     queue::{Consumer, Error, Probe, PublishError, Publisher, Record, Subscriptions, message},
     time_source::Moment,
 };
@@ -44,11 +44,20 @@ impl MemoryPublisher {
     /// Returns a new member of a group that lives and dies with this process.
     #[must_use]
     pub fn consumer(&self, group: &str, topics: &[String]) -> MemoryConsumer {
-        let member = self.process.join(group, topics);
-        MemoryConsumer::new(self.queue.clone(), self.process.clone(), group, member)
+        MemoryConsumer::new(self.queue.clone(), self.process.clone(), group, topics)
     }
 
-    /// Kills the process: no call on it completes from now on, and its consumers leave their groups.
+    /// Says which node the process is, so that others can take its members out of groups.
+    pub fn name_node(&self, node: NodeId) {
+        self.process.name(node);
+    }
+
+    /// Tells the queue that the process is stopped until an instant.
+    pub fn pause(&self, until: Millis) {
+        self.process.pause(until);
+    }
+
+    /// Kills the process: no call on it completes from now on, and its consumers are heard of no more.
     pub fn kill(&self) {
         self.process.kill();
     }
@@ -59,8 +68,8 @@ impl MemoryPublisher {
         self.process.is_killed()
     }
 
-    /// Sets the hook that sees every operation: `publish`, `ensure_topics`, `still_queued`, `ping`, `close`, and of its
-    /// consumers `receive` and `leave`.
+    /// Sets the hook that sees every operation: `publish`, `ensure_topics`, `still_queued`, `ping`, `take_out`, `close`, and of
+    /// its consumers `receive` and `leave`.
     pub fn set_hook(&self, hook: Hook) {
         self.process.set_hook(hook);
     }
@@ -206,6 +215,15 @@ impl Subscriptions for MemoryPublisher {
             self.queue.create_topic(topic, None);
         }
         Ok(Box::new(self.consumer(group, topics)))
+    }
+
+    async fn take_out(&self, dead: NodeId) -> Result<(), Error> {
+        self.process.pass("take_out", false).await;
+        let now = self.queue.shared.time.now();
+        self.queue.state().broker.take_out(dead, now);
+        self.queue.wake();
+        self.process.pass("take_out", true).await;
+        Ok(())
     }
 }
 

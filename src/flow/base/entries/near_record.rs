@@ -14,7 +14,8 @@ use crate::{
     },
 };
 
-/// Builds the durable record of a task that a node is about to fire from memory: its look, or its backup entry.
+/// Builds the durable record of a task that a node is about to fire from memory: its look, or its backup entry. The look names
+/// this node, for others that find it dead; a node that is alone with its store has none.
 pub(in crate::flow) fn near_record(
     ctx: &Context,
     dispatch: Dispatch,
@@ -27,7 +28,12 @@ pub(in crate::flow) fn near_record(
         let grid = Grid::of(id, ctx.shape());
         let at = grid.for_near(start, ctx.tick().end_of(opened));
         let generation = dispatch.generation;
-        return Entry::look(id, generation, at, Some(start), start, spec, stamp);
+        let look = Entry::look(id, generation, at, Some(start), start, spec, stamp);
+        return if ctx.underway.is_some() {
+            look
+        } else {
+            look.held_by(ctx.me)
+        };
     }
     let chance = ctx.time.random();
     let due = backup::due(ctx.shape(), opened, start, ctx.rules.look_ahead, chance);

@@ -5,6 +5,7 @@
 //! wrong list can neither lose nor double a task.
 
 use std::{
+    collections::BTreeMap,
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -21,9 +22,14 @@ use crate::{
         base::{api::Check, context::Context, levels},
         life::send::Sender,
     },
-    model::{clock, ids::NodeId, preference, stalls::Stalls, time::Millis, wheel::WheelNumber},
+    limits,
+    model::{
+        clock, entry::HeldBy, ids::NodeId, preference, stalls::Stalls, time::Millis,
+        wheel::WheelNumber,
+    },
     store::{self, NodeRow},
     time_source::Moment,
+    wake::{Changes, Watcher},
 };
 
 /// How often a node writes its row.
@@ -32,11 +38,37 @@ const EVERY: Duration = Duration::from_secs(1);
 /// A node that has not written its row for this long is taken for dead.
 const SILENT_MAX: Duration = Duration::from_millis(3500);
 
+/// A node that died, or left.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Gone {
+    /// The node.
+    pub node: NodeId,
+    /// Its last sign of life, by its own clock.
+    pub died: Millis,
+    /// When that was seen.
+    pub seen: Moment,
+    /// It left in order.
+    pub left: bool,
+}
+
+impl Gone {
+    const fn new(node: NodeId, died: Millis, seen: Moment, left: bool) -> Self {
+        Self {
+            node,
+            died,
+            seen,
+            left,
+        }
+    }
+}
+
 /// The list as it was read last.
 #[derive(Debug, Clone, Default)]
 pub struct View {
     /// Live nodes, and how far each wall clock was from ours when it was read, in milliseconds.
     live: Arc<[(NodeId, bool, i64)]>,
+    /// Nodes that were seen and are gone.
+    gone: Arc<[Gone]>,
     read: Option<Moment>,
 }
 
@@ -50,6 +82,26 @@ impl View {
             .filter(|(_, ready, _)| *ready)
             .map(|(node, _, _)| *node);
         preference::preferred(wheel, ready)
+    }
+
+    /// Returns the place of a live node among all of them, for work that one of them has to do for a key.
+    #[must_use]
+    pub fn turn_of(&self, node: NodeId, key: u64) -> usize {
+        let live = self.live.iter().map(|(node, _, _)| *node);
+        preference::turn(node, key, live)
+    }
+
+    /// Returns the nodes that have gone lately.
+    #[must_use]
+    pub fn gone(&self) -> &[Gone] {
+        &self.gone
+    }
+
+    /// Tells whether a live node has this name in the looks of tasks that it holds.
+    #[must_use]
+    pub fn lives(&self, held_by: HeldBy) -> bool {
+        let mut live = self.live.iter();
+        live.any(|(node, _, _)| HeldBy::of(*node) == held_by)
     }
 
     /// Returns the median of the live nodes' wall clocks now, when at least three are known from a fresh list.
@@ -73,7 +125,11 @@ impl View {
 struct Seen {
     view: View,
     /// When each node's row was last seen to change, so that a wrong wall clock does not make a node look dead.
-    changes: std::collections::BTreeMap<NodeId, (Millis, Moment)>,
+    changes: BTreeMap<NodeId, (Millis, Moment)>,
+    /// Nodes that have gone.
+    gone: BTreeMap<NodeId, Gone>,
+    /// When the list was read last, and since when without a gap: in one all rows stand still.
+    unbroken: Option<(Moment, Moment)>,
     store_problem: Option<String>,
     queue_problem: Option<String>,
     watch: Watch,
@@ -92,6 +148,8 @@ pub(in crate::flow) struct Members {
     /// It knows when the queue last took something from this node.
     sender: Sender,
     began: Moment,
+    /// Counts how often nodes have come or gone.
+    changes: Arc<Changes>,
 }
 
 impl Members {
@@ -106,6 +164,7 @@ impl Members {
             leaving: Arc::default(),
             started: Arc::default(),
             stalls: Arc::default(),
+            changes: Arc::default(),
         }
     }
 
@@ -113,6 +172,12 @@ impl Members {
     #[must_use]
     pub(in crate::flow) fn view(&self) -> View {
         self.lock().view.clone()
+    }
+
+    /// Returns what tells when nodes have come or gone.
+    #[must_use]
+    pub(in crate::flow) fn changes(&self) -> Watcher {
+        self.changes.watcher()
     }
 
     /// Tells whether the node is about to stop.
@@ -229,6 +294,9 @@ impl Members {
         match listed {
             Ok(rows) => {
                 let view = seen.view_of(self.ctx.me, &rows, now, moment);
+                if view.differs(&seen.view) {
+                    self.changes.announce();
+                }
                 seen.view = view;
                 log_change("store", &mut seen.store_problem, None);
             }
@@ -269,15 +337,21 @@ impl Members {
 impl Seen {
     /// Takes the rows that have changed lately for live.
     fn view_of(&mut self, me: NodeId, rows: &[NodeRow], now: Millis, moment: Moment) -> View {
-        let mut changes = std::collections::BTreeMap::new();
+        let mut changes = BTreeMap::new();
         let mut live = Vec::new();
+        let (mut gone, unbroken) = (std::mem::take(&mut self.gone), self.read_at(moment));
         for row in rows {
             let (wall, changed) = match self.changes.get(&row.node) {
                 Some((wall, changed)) if *wall == row.wall => (*wall, *changed),
                 Some(_) | None => (row.wall, moment),
             };
             changes.insert(row.node, (wall, changed));
+            if row.node != me && moment.since(changed.max(unbroken)) >= SILENT_MAX {
+                gone.entry(row.node)
+                    .or_insert_with(|| Gone::new(row.node, wall, moment, false));
+            }
             if moment.since(changed) < SILENT_MAX {
+                gone.remove(&row.node);
                 // A row is seen to change up to a period after it was written: half of one on average.
                 let unseen = if row.node == me {
                     Duration::ZERO
@@ -289,12 +363,45 @@ impl Seen {
                 live.push((row.node, row.ready, row.wall.0 + age - now.0));
             }
         }
-        self.changes = changes;
+        // A dead node is known as such long before its row expires.
+        for (node, (wall, _)) in &self.changes {
+            if !changes.contains_key(node) {
+                gone.entry(*node)
+                    .or_insert_with(|| Gone::new(*node, *wall, moment, true));
+            }
+        }
+        gone.retain(|_, gone| moment.since(gone.seen) < limits::GONE_KEPT);
+        let all: Arc<[Gone]> = gone.values().copied().collect();
+        (self.changes, self.gone) = (changes, gone);
         live.sort_unstable();
         View {
             live: live.into(),
+            gone: all,
             read: Some(moment),
         }
+    }
+}
+
+impl View {
+    /// Tells whether other nodes are live and ready, or gone.
+    fn differs(&self, other: &Self) -> bool {
+        let live = |view: &Self| -> Vec<(NodeId, bool)> {
+            let live = view.live.iter();
+            live.map(|(node, ready, _)| (*node, *ready)).collect()
+        };
+        self.gone != other.gone || live(self) != live(other)
+    }
+}
+
+impl Seen {
+    /// Notes that the list was read, and returns since when it is read without a gap.
+    fn read_at(&mut self, moment: Moment) -> Moment {
+        let whole = self
+            .unbroken
+            .filter(|(last, _)| moment.since(*last) < SILENT_MAX);
+        let since = whole.map_or(moment, |(_, since)| since);
+        self.unbroken = Some((moment, since));
+        since
     }
 }
 

@@ -20,6 +20,7 @@ mod feed;
 mod handout;
 mod hub;
 mod line;
+pub(in crate::flow) mod survivor;
 
 use std::{fmt, sync::Arc, time::Duration};
 

@@ -133,7 +133,13 @@ impl Publisher {
                 done.push(held.number);
                 continue;
             };
-            if let (Some(_), Kind::Look { published: known }) = (published, &mut held.entry.kind) {
+            if let (
+                Some(_),
+                Kind::Look {
+                    published: known, ..
+                },
+            ) = (published, &mut held.entry.kind)
+            {
                 *known = published;
             }
             let since = self.failing_since(&mut held, moment);

@@ -138,6 +138,12 @@ pub(super) async fn hold_queued(ctx: &Context, looks: &[&Entry], decisions: &mut
 
 /// Tells whether what a look publishes goes out for the first time in its generation.
 pub(super) fn is_first(look: &Entry, row: Option<&TaskRow>) -> bool {
-    let unpublished = matches!(look.kind, Kind::Look { published: None });
+    let unpublished = matches!(
+        look.kind,
+        Kind::Look {
+            published: None,
+            ..
+        }
+    );
     unpublished && row.is_none_or(|row| row.state == State::New)
 }

@@ -338,7 +338,7 @@ impl Looker {
     }
 
     fn successor(&self, look: &Entry, decision: &Decision, now: Millis) -> Option<Entry> {
-        let Kind::Look { published } = look.kind else {
+        let Kind::Look { published, .. } = look.kind else {
             return None;
         };
         let (at, generation, published, start) = match decision {

@@ -3,8 +3,9 @@
 //! [`owner`] swaps the row each tick and holds the term. `scan` reads the slots that the row has opened into memory, `fire`
 //! hands out what is due, and `erase` deletes behind it. `release` lets held tasks go once their gate has opened. `look`
 //! examines tasks that went out, and publishes again those that were lost. `lapses` does so for attempts whose leases have
-//! lapsed, and `expirer` ends tasks that no worker took in time. `flow::base::permits` keeps reads of missed ticks
-//! behind those of tasks that can be in time. Sending is left to [`crate::flow::life::send`].
+//! lapsed, `expirer` ends tasks that no worker took in time, and `heir` takes over what dead nodes held in memory.
+//! `flow::base::permits` keeps reads of missed ticks behind those of tasks that can be in time. Sending is left to
+//! [`crate::flow::life::send`].
 
 pub(in crate::flow) mod cursor;
 pub(in crate::flow) mod deferred;
@@ -12,6 +13,7 @@ pub(in crate::flow) mod erase;
 pub(in crate::flow) mod expirer;
 pub(in crate::flow) mod fire;
 pub(in crate::flow) mod follow;
+pub(in crate::flow) mod heir;
 pub(in crate::flow) mod held;
 pub(in crate::flow) mod held_back;
 pub(in crate::flow) mod lapses;

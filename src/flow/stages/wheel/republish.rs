@@ -102,7 +102,7 @@ impl Republisher {
     }
 
     fn unsent(&self, look: &Entry, sending: &Sending, unsent: &Unsent) -> Sent {
-        let Kind::Look { published } = look.kind else {
+        let Kind::Look { published, .. } = look.kind else {
             return Sent::NotAsked;
         };
         if flaw::is(Flaw::UnsentTakenForSent) {

@@ -1,0 +1,88 @@
+//! The members of a dead node are taken out of the groups of the queue, which would wait for the end of their sessions.
+
+use std::time::Duration;
+
+use tickwheel::{
+    flaw::{self, Flaw},
+    model::time::Millis,
+};
+
+use crate::world::{World, callback, register, succeeds};
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Much longer than it takes to see that a node has died.
+const SESSION: Duration = Duration::from_secs(40);
+
+/// Three nodes answer polls, and one dies. Returns how late the latest task of the next half minute was, in milliseconds.
+async fn latest_behind_a_death(world: World) -> i64 {
+    let [one, two, three] = [1, 2, 3].map(|number| world.node(number));
+    let workers = [&one, &two, &three]
+        .map(|node| world.polling_worker(node.service(), |_| None, succeeds(SECOND / 100)));
+    world.pass(20 * SECOND).await;
+    let now = world.time.now();
+    let starts = (0..300).map(|n| callback(Millis(now.0 + 6000 + n * 100)));
+    let views = register(&two.service(), starts.collect()).await;
+    world.pass(10 * SECOND).await;
+    one.crash();
+    workers[0].abort();
+    world.pass(60 * SECOND).await;
+    let late = views.iter().map(|task| {
+        let runs = world.executions_of(task.id);
+        assert_eq!(runs.len(), 1, "{}", task.id);
+        runs[0].began.0 - task.id.first_start().0
+    });
+    let latest = late.max().unwrap();
+    world.check();
+    workers.iter().for_each(tokio::task::JoinHandle::abort);
+    latest
+}
+
+fn run(scenario: impl Future<Output = i64>) -> i64 {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .start_paused(true)
+        .build();
+    runtime.unwrap().block_on(scenario)
+}
+
+fn world() -> World {
+    World::new(4, 1000).with_sessions(SESSION)
+}
+
+#[test]
+fn messages_of_a_dead_nodes_partitions_do_not_wait_for_its_session() {
+    let latest = run(latest_behind_a_death(world()));
+    assert!((1000..10_000).contains(&latest), "{latest} ms");
+}
+
+#[test]
+fn a_planted_flaw_that_leaves_members_to_their_sessions_is_found() {
+    flaw::switch(Some(Flaw::MembersLeftToSession));
+    let latest = run(latest_behind_a_death(world()));
+    flaw::switch(None);
+    assert!(latest > 20_000, "{latest} ms");
+}
+
+/// A node that is only paused for longer than its session joins again, and nothing runs twice.
+#[tokio::test(start_paused = true)]
+async fn a_node_that_was_taken_for_dead_joins_again() {
+    let world = world();
+    let (one, two) = (world.node(1), world.node(2));
+    let workers = [&one, &two]
+        .map(|node| world.polling_worker(node.service(), |_| None, succeeds(SECOND / 100)));
+    world.pass(20 * SECOND).await;
+    one.pause(world.time.moment().after(50 * SECOND));
+    let now = world.time.now();
+    let starts = (0..100).map(|n| callback(Millis(now.0 + 3000 + n * 1000)));
+    let views = register(&two.service(), starts.collect()).await;
+    world.pass(120 * SECOND).await;
+    for task in views {
+        let runs = world.executions_of(task.id);
+        assert_eq!(runs.len(), 1, "{}", task.id);
+        let late = runs[0].began.0 - task.id.first_start().0;
+        assert!(late < 10_000, "{late} ms");
+    }
+    world.check();
+    workers.iter().for_each(tokio::task::JoinHandle::abort);
+}
