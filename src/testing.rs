@@ -147,6 +147,7 @@ impl TestService {
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            watches: Default::default(),
             levels: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),

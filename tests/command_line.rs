@@ -91,6 +91,7 @@ impl Site {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            watches: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),
         };

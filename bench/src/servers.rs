@@ -118,6 +118,7 @@ impl Servers {
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
+            watches: Default::default(),
             failed_steps: Default::default(),
             settings: Settings {
                 scans: false,

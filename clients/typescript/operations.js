@@ -10,7 +10,7 @@ for (const [path, methods] of Object.entries(paths)) {
             .filter(([status]) => status.startsWith("2"))
             .flatMap(([, { content = {} }]) => Object.keys(content));
         const row = { method: method.toUpperCase(), path };
-        if (media.includes("application/octet-stream")) row.streams = true;
+        if (media.some((one) => ["application/octet-stream", "text/event-stream"].includes(one))) row.streams = true;
         if (parameters.some(({ name }) => name === "idempotency-key")) row.marked = true;
         rows.push([operationId, row]);
     }

@@ -12,6 +12,8 @@ pub mod backup;
 pub mod callback;
 pub mod configuration;
 pub mod dead_letter;
+pub mod event;
+pub mod forecast;
 pub mod ids;
 pub mod job;
 pub mod join;
@@ -23,6 +25,7 @@ pub mod previous;
 pub mod problem;
 pub mod schedule;
 pub mod schedule_response;
+pub mod schedule_why;
 pub mod stats;
 pub mod target;
 pub mod task_list;
@@ -34,6 +37,7 @@ pub mod text;
 #[doc(hidden)]
 pub mod time;
 pub mod tree;
+pub mod why;
 pub mod worker;
 
 #[doc(inline)]

@@ -49,6 +49,10 @@ pub struct PendingCount {
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[non_exhaustive]
 pub struct TaskCounts {
+    /// Attempts that run, as the node that was asked watches them.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required = true))]
+    pub running: u64,
     /// Tasks that wait for their next attempt, as the node that was asked knows.
     pub retrying: u64,
     /// Tasks that wait for the ends of other tasks, as the node that was asked knows.

@@ -16,6 +16,7 @@ use super::{
     target::TargetResponse,
     task_request::{FollowUp, Priority, RetryPolicy, TaskRequest},
     text::{DurationText, InstantText},
+    why::CauseCode,
 };
 
 pub use super::task_state::{TaskState, TreeState};
@@ -117,6 +118,9 @@ pub struct TaskResponse {
     /// `dependency_failed`, `dependency_missing`, `deadline_passed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
+    /// The first thing that keeps it from running; view=FULL. `why` of the task tells all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<CauseCode>,
     /// The last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,

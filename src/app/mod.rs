@@ -375,6 +375,7 @@ fn start(
         joins: Default::default(),
         outbox: Outbox::default(),
         configured: Default::default(),
+        watches: Default::default(),
         levels: Default::default(),
         failed_steps: Default::default(),
         settings: Settings {

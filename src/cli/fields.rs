@@ -175,7 +175,7 @@ mod tests {
 
     /// Flags of these commands that give no field that the service could refuse: how the service is reached, what is read
     /// and printed here, and how the command goes about its work.
-    const NOT_FIELDS: [&str; 27] = [
+    const NOT_FIELDS: [&str; 28] = [
         "all",
         "api-key",
         "api-key-file",
@@ -190,6 +190,7 @@ mod tests {
         "errors",
         "file",
         "help",
+        "keyspace",
         "no-wait",
         "output",
         "payload-file",
@@ -199,10 +200,10 @@ mod tests {
         "skip",
         "store",
         "system",
+        "time",
         "tree",
         "version",
         "wait",
-        "keyspace",
     ];
 
     /// Flags that give a field of another name, or a parameter of a query.

@@ -22,6 +22,7 @@ mod drill;
 mod export;
 mod fields;
 mod finding;
+mod forecast;
 mod guard;
 mod healthcheck;
 mod import;
@@ -53,6 +54,7 @@ mod top;
 mod tree;
 mod variables;
 mod wait;
+mod why;
 mod worker;
 
 use std::{
@@ -129,6 +131,9 @@ enum Command {
     Cluster(cluster::Command),
     /// Watch what the service does: its tasks, its lateness, and callbacks whose tasks wait.
     Top(top::Command),
+    /// Show how many tasks are due in the time ahead.
+    #[command(after_help = EXIT_CODES)]
+    Forecast(forecast::Command),
     /// Make, list and revoke API keys: who may do what.
     #[command(subcommand, after_help = EXIT_CODES)]
     ApiKey(api_key::Command),
@@ -332,6 +337,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Callback(command) => Box::pin(callback::run(command)).await,
         Command::Cluster(command) => Box::pin(cluster::run(command)).await,
         Command::Top(command) => Box::pin(top::run(command)).await,
+        Command::Forecast(command) => Box::pin(forecast::run(command)).await,
         Command::ApiKey(command) => Box::pin(api_key::run(command)).await,
         Command::Backup(command) => Box::pin(backup::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,

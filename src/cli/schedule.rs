@@ -14,7 +14,7 @@ use super::{
     schedule_set::{Of, SetArgs},
     schedule_show::show,
     schedule_transfer::{RestoreArgs, export, restore},
-    times,
+    times, why,
 };
 use crate::{
     api::{
@@ -58,6 +58,8 @@ pub(super) enum Command {
     Preview(PreviewArgs),
     /// List the runs of a schedule, the newest first.
     Runs(RunsArgs),
+    /// Tell why a schedule did not start a run at a time, or which run it has.
+    Why(WhyArgs),
     /// Make a schedule of each line of a crontab file, or none if a line cannot be used.
     #[command(visible_alias = "import-crontab", after_help = IMPORT_EXAMPLES)]
     Import(Box<ImportArgs>),
@@ -78,6 +80,16 @@ pub(super) struct PauseArgs {
     /// The person who pauses it; $USER by default.
     #[arg(long, value_name = "NAME", env = "USER", hide_env_values = true)]
     who: Option<String>,
+}
+
+/// A time to ask about.
+#[derive(Debug, Args)]
+pub(super) struct WhyArgs {
+    #[command(flatten)]
+    of: Of,
+    /// The time, RFC 3339 with an offset; by default the last of its times that has passed.
+    #[arg(long, value_name = "TIME", value_parser = times::instant)]
+    time: Option<InstantText>,
 }
 
 /// A backfill.
@@ -168,6 +180,14 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Backfill(args) => return backfill(&args).await,
         Command::Preview(args) => preview(&args).await?,
         Command::Runs(RunsArgs { of, limit }) => runs(&of, limit).await?,
+        Command::Why(WhyArgs { of, time }) => {
+            let client = of.client.connect()?;
+            let told = client
+                .schedule_why(&of.name, time)
+                .await
+                .map_err(by_flags)?;
+            return why::print_time(&told, of.client.print.output);
+        }
         Command::Import(args) => return import(&args).await,
         Command::Export(client) => return export(&client).await,
         Command::Restore(args) => return restore(&args).await,

@@ -12,7 +12,7 @@ use super::{
     fields::by_flags,
     import, list, output,
     request::RegisterArgs,
-    retry_failed, times, tree,
+    retry_failed, times, tree, why,
 };
 use crate::{
     api::text::DurationText,
@@ -108,6 +108,8 @@ pub(super) enum Command {
     /// Show a task with all tasks below it.
     #[command(after_help = tree::EXAMPLES)]
     Tree(tree::Command),
+    /// Tell why a task does not run: each cause, since when, and what to do.
+    Why(TaskArgs),
     /// Print a task whenever its state changes, until it has ended; 0 when it succeeded or was published.
     Watch(TaskArgs),
     /// Register the tasks of a file, one JSON object a line.
@@ -207,6 +209,10 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Redeliver(of) => {
             let answer = of.client()?.redeliver(of.id).await?;
             moved(of.client.print.output, &answer)
+        }
+        Command::Why(of) => {
+            let why = of.client()?.why(of.id).await?;
+            why::print(&why, of.client.print.output)
         }
         Command::Watch(of) => watch(&of, &TimeSource::real()).await,
     }

@@ -181,6 +181,7 @@ fn limited(tasks: u64) -> String {
 fn others(stats: &StatsResponse) -> String {
     let tasks = &stats.tasks;
     let counts = [
+        ("running", Some(tasks.running)),
         ("retrying", Some(tasks.retrying)),
         ("waiting for tasks", Some(tasks.waiting)),
         ("held", tasks.held),
@@ -271,8 +272,7 @@ mod tests {
                 "held": 5})
         };
         let gates: Vec<Value> = (0..gates).map(gate).collect();
-        let tasks =
-            json!({"retrying": 3, "waiting": 1, "limited": if exact { 40 } else { 0 }, "dead": 2});
+        let tasks = json!({"running": 4, "retrying": 3, "waiting": 1, "limited": if exact { 40 } else { 0 }, "dead": 2});
         let stats = json!({"time": at, "tasks": tasks, "gates": gates, "exact": exact, "behind_ms": 0,
             "pending": [{"horizon": "minute", "tasks": 7, "complete": true}, {"horizon": "later", "tasks": 1000, "complete": false}],
             "unclaimed": {"tasks": 1, "exact": exact, "callbacks": waiting},
@@ -293,7 +293,7 @@ mod tests {
             "registered 1.2/s   fired 0.0/s   settled 3.0/s",
             "lateness   p50 1 ms   p99 9 ms   max 12 ms",
             "unclaimed  1 due task not taken, 40 over a limit\n",
-            "others     retrying 3   waiting for tasks 1   dead 2\n",
+            "others     running 4   retrying 3   waiting for tasks 1   dead 2\n",
             "c0        40    worker  1 h 2 min  1 min 1 s ago",
             "c1        40    rate    1 h 2 min  none in 10 min",
             "GATE  STATE   HELD  REASON\n",

@@ -35,6 +35,7 @@ mod schedules;
 mod task;
 mod transport;
 mod trees;
+mod why;
 mod worker_calls;
 
 use std::{sync::Arc, time::Duration};
@@ -73,6 +74,7 @@ pub use crate::api::{
     dead_letter::{
         DeadLetter, DeadLetterGroup, RedriveOutcome, RedriveRequest, RedriveResponse, RedriveResult,
     },
+    forecast::{ForecastCallback, ForecastResponse, ForecastStep},
     job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
     join::{After, AfterCondition, AfterResponse},
     notification::{CheckNotification, Checked, Ended, Notification, TreeEnded, TreeNotification},
@@ -85,6 +87,7 @@ pub use crate::api::{
         ScheduleRequest, ScheduleState,
     },
     schedule_response::ScheduleResponse,
+    schedule_why::{ScheduleCause, ScheduleCauseCode, ScheduleWhyResponse},
     stats::{
         ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
         StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
@@ -96,6 +99,7 @@ pub use crate::api::{
         RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState,
     },
     tree::{CancelTreeResponse, RetryFailedResponse, TreeNodeResponse, TreeResponse, TreeState},
+    why::{Cause, CauseCode, CauseNode, CauseTask, WhyResponse},
 };
 use crate::{
     api::{

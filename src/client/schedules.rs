@@ -250,7 +250,7 @@ impl RunPages {
 }
 
 /// Returns the path of a schedule. A name with other characters would be another path.
-fn path(name: &str) -> Result<String, Error> {
+pub(super) fn path(name: &str) -> Result<String, Error> {
     let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
     if name.is_empty() || !name.chars().all(fits) {
         return Err(Error::Invalid(format!(

@@ -25,9 +25,9 @@ use super::{
         Scope::{self, Body, Callback, Filtered, Free, Job, Query, Schedule, Task, Whole},
     },
     handlers::{
-        api_keys, backup, by_key, callbacks, configuration, dead_letters, docs, health, ids, jobs,
-        list, metrics, poll, schedule_preview, schedule_transfer, schedules, stats, tasks, trees,
-        worker,
+        api_keys, backup, by_key, callbacks, configuration, dead_letters, docs, events, forecast,
+        health, ids, jobs, list, metrics, poll, schedule_preview, schedule_transfer, schedules,
+        stats, tasks, trees, why, worker,
     },
     page,
 };
@@ -64,6 +64,7 @@ impl Calls {
             metrics::metrics, Monitor, Whole, Reads;
             stats::read, Look, Whole, Reads;
             stats::cluster, Look, Whole, Reads;
+            forecast::read, Look, Query, Reads;
             api_keys::whoami, Key, Free, Reads;
             ids::read, Key, Free, Reads;
         }
@@ -77,6 +78,8 @@ impl Calls {
             by_key::reschedule, Produce, Body, Changes;
             by_key::run, Produce, Body, Changes;
             tasks::read, Read, Task, Reads;
+            why::task, Read, Task, Reads;
+            events::task, Read, Task, Reads;
             trees::read, Read, Whole, Reads;
             tasks::cancel, Produce, Task, Changes;
             tasks::reschedule, Produce, Task, Changes;
@@ -88,6 +91,7 @@ impl Calls {
         add_configuration {
             callbacks::list, Read, Filtered, Reads;
             callbacks::read, Read, Callback, Reads;
+            events::callback, Read, Callback, Reads;
             callbacks::set, Operate, Callback, Audited;
             callbacks::remove, Operate, Callback, Audited;
             callbacks::set_gate, Operate, Callback, Audited;
@@ -114,6 +118,7 @@ impl Calls {
             schedules::set, Operate, Schedule, Audited;
             schedules::remove, Operate, Schedule, Audited;
             schedules::runs, Look, Schedule, Reads;
+            why::schedule, Look, Schedule, Reads;
             schedule_preview::preview, Look, Schedule, Reads;
             schedules::pause, Operate, Schedule, Audited;
             schedules::resume, Operate, Schedule, Audited;

@@ -30,3 +30,40 @@ pub const STOCK_COUNTED_EVERY: Duration = Duration::from_secs(60);
 
 /// Letters of dead tasks that are counted for metrics: a few hundred milliseconds of reads. Beyond it the count is a lower bound.
 pub const DEAD_LETTERS_STOCK_MAX: usize = 100_000;
+
+/// Cells of each tier of the forecast: seconds, minutes, hours of a callback with tasks; some 30 bytes each, 30 MB together.
+pub const FORECAST_CELLS_MAX: usize = 300_000;
+
+/// Steps of a forecast: a day by the minute is more than a page shows or an autoscaler asks for.
+pub const FORECAST_STEPS_MAX: usize = 1440;
+
+/// Longest step of a forecast.
+pub const FORECAST_STEP_MAX: Duration = Duration::from_secs(24 * 3600);
+
+/// Slots of one wheel that a forecast on a cluster reads ahead: five minutes at a tick of 1 s.
+pub const FORECAST_SLOTS_MAX: usize = 300;
+
+/// How long a walk through the wheels of a cluster serves the forecasts that are asked for: with 16 wheels, 320 small reads a
+/// second at most.
+pub const FORECAST_WALK_KEPT: Duration = Duration::from_secs(15);
+
+/// Readers of events at one node: each is a connection with some 100 KB of changes that wait at most.
+pub const WATCHES_MAX: usize = 1000;
+
+/// Changes that wait for a reader of events: a second of a busy callback. Beyond them it is told how many it missed.
+pub const WATCH_CHANGES_MAX: usize = 256;
+
+/// How often a reader of a task reads its row: another node may write it, and time alone may change its state.
+pub const WATCH_STEP: Duration = Duration::from_secs(1);
+
+/// How often a stream without events shows that it lives: well within the idle times of usual load balancers.
+pub const WATCH_KEEP_ALIVE: Duration = Duration::from_secs(15);
+
+/// Open tasks that an answer about a task names which waits for them; the others are counted. Each is read.
+pub const WHY_OPEN_MAX: usize = 10;
+
+/// Tasks that causes name which are read: the open ones, a parent, a task that has the turn.
+pub const WHY_OTHERS_MAX: usize = WHY_OPEN_MAX + 2;
+
+/// Members of a sequence that are read to find the first that counts: those that are over are removed by claims.
+pub const WHY_MEMBERS_MAX: usize = 20;

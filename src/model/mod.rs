@@ -62,6 +62,8 @@
 //! | [`topic_names`] | how the brokers of Kafka call topics and groups |
 //! | [`level`] | which features of tasks a node knows |
 //! | [`signing`] | which keys sign messages, and what becomes of messages without |
+//! | [`forecast`] | how many tasks are due in the time ahead, as people are told |
+//! | [`why`] | what people are told of a task that does not run |
 //! | [`configuration`] | what a node reads so that its copy of the configuration is not older than it says |
 
 pub mod access;
@@ -98,6 +100,7 @@ pub mod error_class;
 pub mod event;
 pub mod expiry;
 pub mod family;
+pub mod forecast;
 pub mod gate;
 pub mod history;
 pub mod holder;
@@ -148,6 +151,7 @@ pub mod undelivered;
 pub mod wait;
 pub mod weight;
 pub mod wheel;
+pub mod why;
 
 #[cfg(test)]
 mod clock_law_tests;

@@ -5,7 +5,10 @@
 
 use std::time::Duration;
 
-use super::limit::{Asked, Given, Limits, PLACES_RENEWED, PLACES_TRUSTED, Rate, TOKENS_KEPT};
+use super::{
+    limit::{Asked, Given, Limits, PLACES_RENEWED, PLACES_TRUSTED, Pool, Rate, TOKENS_KEPT},
+    time::Millis,
+};
 
 /// How long a node waits at most, beside the time of a token, that was given fewer tokens than it asked for: the tasks of a
 /// busy callback go in batches of such a time, and the pool is written five times a second for it. With a small burst it is
@@ -22,6 +25,19 @@ pub enum Bound {
     Rate,
     /// The attempts at once.
     InFlight,
+}
+
+/// Tells which limit is used up at `now`, as far as the pool knows: nodes may hold some of what they have drawn.
+#[must_use]
+pub fn used_up(pool: &Pool, limits: Limits, now: Millis) -> Option<Bound> {
+    let no_token = |rate| !pool.next(rate, now).is_zero();
+    if limits.rate.is_some_and(no_token) {
+        return Some(Bound::Rate);
+    }
+    let held = pool.shares.values().filter(|share| share.until > now);
+    let held: u32 = held.map(|share| share.held).fold(0, u32::saturating_add);
+    let is_full = limits.in_flight.is_some_and(|max| held >= max);
+    is_full.then_some(Bound::InFlight)
 }
 
 /// See the module.
@@ -248,6 +264,35 @@ mod tests {
             in_flight,
         });
         purse
+    }
+
+    #[test]
+    fn a_pool_tells_which_limit_is_used_up() {
+        let now = Millis(1_800_000_000_000);
+        let node = crate::model::ids::NodeId::NOBODY;
+        let rate = Limits {
+            rate: Rate::new(1.0, Some(2)),
+            in_flight: None,
+        };
+        let mut pool = Pool::default();
+        assert_eq!(used_up(&pool, rate, now), None);
+        let asked = |tokens, wanted| Asked {
+            tokens,
+            wanted,
+            running: 0,
+        };
+        pool.ask(rate, node, now, asked(2, 2));
+        assert_eq!(used_up(&pool, rate, now), Some(Bound::Rate));
+        assert_eq!(used_up(&pool, rate, now.after(SECOND)), None);
+        let places = Limits {
+            rate: None,
+            in_flight: Some(3),
+        };
+        let mut pool = Pool::default();
+        assert_eq!(used_up(&pool, places, now), None);
+        pool.ask(places, node, now, asked(0, 3));
+        assert_eq!(used_up(&pool, places, now), Some(Bound::InFlight));
+        assert_eq!(used_up(&pool, places, now.after(SECOND * 60)), None);
     }
 
     fn given(tokens: u32, places: u32) -> Given {

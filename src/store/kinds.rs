@@ -155,7 +155,7 @@ pub const fn rows(kind: IndexKind) -> &'static [RowKind] {
             used_by: "joins",
         }],
         IndexKind::Share => &[RowKind {
-            partition: "callback",
+            partition: "callback, or * for the names of those that are polled",
             sort: "id of the node",
             value: "CallbackShare",
             life: Life::For(limits::SHARES_KEPT, "from its write"),

@@ -458,8 +458,9 @@ pub trait NodeStore: Send + Sync {
 /// A part of the tasks that wait for their first publication.
 #[derive(Debug, Clone, Default)]
 pub struct Firsts {
-    /// The places of due entries that are the first of their generation.
-    pub firsts: Vec<Key>,
+    /// The places of due entries that are the first of their generation, with the names of their callbacks; none for a record,
+    /// or where that cannot be read.
+    pub firsts: Vec<(Key, Option<String>)>,
     /// The place where the next part begins; none if this is the last.
     pub behind: Option<Key>,
 }

@@ -115,6 +115,16 @@ pub const METRICS: &[Metric] = &[
         "Tasks that wait for the ends of other tasks, as this node knows.",
     ),
     gauge(
+        "tickwheel_limited_tasks",
+        &["callback"],
+        "Due tasks that wait for the rate or the max_in_flight of their callback, as this node knows.",
+    ),
+    gauge(
+        "tickwheel_due_within",
+        &["callback", "horizon"],
+        "Tasks that are due within the horizon from now on (1m, 5m, 15m, 1h, 1d), for the first time. Embedded store only.",
+    ),
+    gauge(
         "tickwheel_held_tasks",
         &["callback"],
         "Due tasks that a closed gate of their callback holds, on all nodes; counted about once a minute, up to 10,000 a callback.",

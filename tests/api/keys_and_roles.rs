@@ -25,10 +25,10 @@ pub(super) const SECOND: Duration = Duration::from_secs(1);
 /// letter each: viewer, producer, worker, operator, admin; `*` is everybody, also without a key.
 const ALLOWED: &[(&str, &str)] = &[
     ("livez readyz startupz", "*"),
-    ("metrics getStats getCluster", "voa"),
+    ("metrics getStats getCluster getForecast", "voa"),
     ("whoAmI getIds", "vpwoa"),
     (
-        "listTasks getTask getTree listCallbacks getCallback",
+        "listTasks getTask getTree explainTask listCallbacks getCallback watchTask watchCallback",
         "vpoa",
     ),
     ("createTask batchCreateTasks batchCancelTasks", "poa"),
@@ -40,7 +40,7 @@ const ALLOWED: &[(&str, &str)] = &[
     ("redriveDeadLetters deleteDeadLetter", "oa"),
     ("createJob pauseJob resumeJob cancelJob", "oa"),
     ("listSchedules getSchedule listScheduleRuns", "voa"),
-    ("previewSchedule checkSchedule", "voa"),
+    ("previewSchedule checkSchedule explainSchedule", "voa"),
     ("setSchedule deleteSchedule pauseSchedule", "oa"),
     // An export holds payloads, which this viewer does not see.
     ("exportSchedules importSchedules", "oa"),

@@ -19,7 +19,9 @@ mod dead_letter_topic;
 mod dead_letters;
 mod ended;
 mod error_classes;
+mod events;
 mod first_page;
+mod forecast;
 mod http2;
 mod jobs;
 mod jobs_by_rows;
@@ -48,6 +50,7 @@ mod schedule_pages;
 mod schedules;
 mod served;
 mod trees;
+mod why;
 mod worker;
 
 use axum::{
@@ -130,10 +133,17 @@ impl Answer {
     async fn of(router: Router, request: Request<Body>) -> Self {
         let response = router.oneshot(request).await.unwrap();
         let (parts, body) = response.into_parts();
+        // A stream of events may have no end.
+        let kind = parts.headers.get("content-type");
+        let body = if kind.is_some_and(|kind| kind == "text/event-stream") {
+            Bytes::new()
+        } else {
+            to_bytes(body, usize::MAX).await.unwrap()
+        };
         Self {
             status: parts.status,
             headers: parts.headers,
-            body: to_bytes(body, usize::MAX).await.unwrap(),
+            body,
         }
     }
 

@@ -80,6 +80,7 @@ impl Site {
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            watches: Default::default(),
             levels: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),

@@ -142,6 +142,16 @@ async fn what_is_pending_is_counted_exactly_also_over_kill_9() {
     let expected = (Value::Bool(true), 9990, 10_000);
     let seen = settled(&server.url, |seen| day(seen) == expected).await;
     assert_eq!(day(&seen), expected, "{seen}");
+    // The forecast counts the same tasks, by callback, also those of before the kill: the last hour has those that were moved.
+    let forecast = text(&server.url, "/v1/forecast?callback=work&step=1h&count=51").await;
+    let forecast: Value = serde_json::from_str(&forecast).expect("JSON");
+    let (exact, total) = (&forecast["exact"], &forecast["total"]);
+    assert_eq!((exact, total), (&json!(true), &json!(10_000)));
+    let last = &forecast["steps"].as_array().expect("steps")[49..];
+    let moved: u64 = last.iter().filter_map(|step| step["tasks"].as_u64()).sum();
+    assert_eq!(moved, 10, "{last:?}");
+    let within = r#"tickwheel_due_within{callback="work",horizon="1d"}"#;
+    assert_eq!(metric(&server.url, within).await, 9990.0);
 }
 
 #[tokio::test(flavor = "multi_thread")]

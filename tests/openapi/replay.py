@@ -43,7 +43,7 @@ class Story:
         wanted, described = expected[str(status)]
         if wanted not in media:
             sys.exit(f"{name}: the answer is {media}, not {wanted}")
-        if wanted == "application/octet-stream":
+        if wanted in ("application/octet-stream", "text/event-stream"):
             return text
         answer = json.loads(text) if "json" in wanted else text.decode()
         mistakes = self.description.mistakes(described["schema"], answer)
@@ -61,7 +61,10 @@ class Story:
         request = urllib.request.Request(self.address + target, body, headers, method=method.upper())
         try:
             with urllib.request.urlopen(request, timeout=SECONDS_MAX) as answer:
-                return answer.status, answer.headers.get("content-type", ""), answer.read()
+                media = answer.headers.get("content-type", "")
+                # A stream of events may have no end: its first line shows that it has begun.
+                text = answer.readline() if media.startswith("text/event-stream") else answer.read()
+                return answer.status, media, text
         except urllib.error.HTTPError as error:
             return error.code, "", error.read()
 
@@ -110,13 +113,16 @@ class Story:
 
 
 def tasks(story):
-    for name in ["livez", "startupz", "metrics", "getIds", "getStats", "getCluster", "whoAmI"]:
+    for name in ["livez", "startupz", "metrics", "getIds", "getStats", "getCluster", "getForecast", "whoAmI"]:
         story.tell(name)
     story.tell("readyz", query="?verbose=true")
     for name in ["setCallback", "setCallback", "setGate", "getCallback", "listCallbacks"]:
         story.tell(name)
     story.tell("createTask")
     story.tell("getTask", query="?view=FULL")
+    story.tell("explainTask")
+    story.tell("watchTask")
+    story.tell("watchCallback")
     for name in ["listTasks", "rescheduleTask", "rescheduleTaskByKey", "runTask", "subscribe"]:
         story.tell(name)
     if not story.tell("poll")["tasks"]:
@@ -165,7 +171,7 @@ def deliveries(story):
 
 
 def schedules_and_jobs(story):
-    for name in ["setSchedule", "setSchedule", "getSchedule", "listSchedules", "checkSchedule", "previewSchedule"]:
+    for name in ["setSchedule", "setSchedule", "getSchedule", "listSchedules", "checkSchedule", "previewSchedule", "explainSchedule"]:
         story.tell(name)
     for name in ["triggerSchedule", "pauseSchedule", "resumeSchedule", "backfillSchedule"]:
         story.tell(name)

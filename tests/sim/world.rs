@@ -247,6 +247,7 @@ impl World {
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            watches: Default::default(),
             levels: super::drafts::levels(),
             failed_steps: Default::default(),
             settings: self.settings,

@@ -185,6 +185,11 @@ export class Client implements AsyncDisposable {
         return answer as Schemas["TreeResponse"];
     }
 
+    /** Tells why a task does not run: the causes in the order of time, and one sentence about the first. */
+    async why(id: string, options?: CallOptions): Promise<Schemas["WhyResponse"]> {
+        return this.call("explainTask", { path: { id } }, options);
+    }
+
     /** Runs the failed tasks of a tree again, all of them, however many calls that takes. */
     async retryFailed(id: string, options?: CallOptions): Promise<Schemas["RetryFailedAnswer"]> {
         let retried = 0;

@@ -5,7 +5,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
-    agendas::{handed::Handed, joins::Joins, outbox::Outbox, pokes::Pokes},
+    agendas::{handed::Handed, joins::Joins, outbox::Outbox, pokes::Pokes, watches::Watches},
     api::Fault,
     budget::Budget,
     configuration::configured::Configured,
@@ -104,6 +104,8 @@ pub struct Context {
     pub joins: Joins,
     /// Internal tasks on their way to be registered.
     pub outbox: Outbox,
+    /// Readers that follow tasks and callbacks.
+    pub watches: Watches,
     /// The configuration of callbacks, for stages that have nothing but this context.
     pub configured: Configured,
     /// The levels of the cluster's nodes.

@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use crate::limits::CALLBACKS_TOLD_MAX;
 
 /// The label of those beyond the first.
-pub(super) const OTHERS: &str = "(other)";
+pub(in crate::flow) const OTHERS: &str = "(other)";
 
 static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 
@@ -17,6 +17,13 @@ static KNOWN: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
 pub(in crate::flow) fn label(callback: &str) -> String {
     let mut known = KNOWN.lock();
     label_among(&mut known, callback).to_owned()
+}
+
+/// Tells whether a callback has a label of its own.
+#[must_use]
+pub(in crate::flow) fn is_known(callback: &str) -> bool {
+    let known = KNOWN.lock();
+    known.contains(callback)
 }
 
 fn label_among<'a>(known: &mut BTreeSet<String>, callback: &'a str) -> &'a str {

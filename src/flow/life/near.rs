@@ -220,12 +220,12 @@ impl Near {
         firing.hand_over(|lane, max| self.take(lane, max), fire)
     }
 
-    /// Hands out when each task that waits here for its first start is due, unless it is counted elsewhere.
-    pub(in crate::flow) fn each(&self, mut take: impl FnMut(Millis)) {
+    /// Hands out when each task that waits here for its first start is due, with its callback, unless it is counted elsewhere.
+    pub(in crate::flow) fn each(&self, mut take: impl FnMut(Millis, Option<&str>)) {
         let waiting = self.waiting.lock();
         for Waiting { task, .. } in waiting.small.iter().chain(waiting.large.iter()) {
             if task.sending.first && !task.stands {
-                take(task.sending.dispatch.start);
+                take(task.sending.dispatch.start, task.sending.spec.callback());
             }
         }
     }

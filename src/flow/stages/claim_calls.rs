@@ -25,8 +25,10 @@ impl Service {
         requests: Vec<ClaimRequest>,
         memory: &Memory,
     ) -> Vec<ClaimAnswer> {
-        let specs = requests.iter().filter_map(|request| request.spec.as_ref());
-        self.demand.asked(specs.filter_map(|spec| spec.callback()));
+        let specs = || requests.iter().filter_map(|request| request.spec.as_ref());
+        let callbacks = || specs().filter_map(|spec| spec.callback());
+        self.demand.asked(callbacks());
+        self.shares.pollers().claims(worker, callbacks());
         self.claimer.claim(worker, requests, memory).await
     }
 }

@@ -9,7 +9,8 @@ use super::{
     letters::desk::Desk,
     poll::Poller,
     query::{
-        await_end::Awaiter, figures::Figures, list::Lister, remembered::Remembered, shares::Shares,
+        await_end::Awaiter, figures::Figures, forecast::Forecaster, list::Lister,
+        remembered::Remembered, shares::Shares, why::Explainer,
     },
     schedules,
     schedules::tasks::RunTasks,
@@ -274,7 +275,12 @@ pub(super) fn service(
     let of_jobs = (runs.clone(), known.callbacks.clone());
     let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
     let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());
+    let shares = Shares::new(ctx(), known.clone());
+    let forecaster = Forecaster::new(ctx(), known.clone(), near());
+    let seen = (known.clone(), shares.clone(), members.clone());
     Service {
+        explainer: Explainer::new(ctx(), finder.clone(), seen),
+        forecaster: forecaster.clone(),
         ctx: ctx(),
         schedules: schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone()),
         asker,
@@ -287,7 +293,7 @@ pub(super) fn service(
         gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
         retrier: retrier(ctx(), mover, &finder, &changer),
         poller: poller(&ctx(), &claimer, &settler, &known.limiter),
-        shares: Shares::new(ctx(), known.clone()),
+        shares,
         forester: forester(ctx(), mover, &finder, &canceller),
         canceller,
         jobs,
@@ -302,7 +308,7 @@ pub(super) fn service(
         awaiter: Awaiter::new(ctx(), finder.clone(), mover),
         finder,
         members: members.clone(),
-        figures: Figures::new(ctx(), known.clone(), near()),
+        figures: Figures::new(ctx(), known.clone(), near(), forecaster),
         pulse: known.pulse.clone(),
         demand: known.demand.clone(),
     }

@@ -18,3 +18,4 @@ pub(in crate::flow) mod sequence;
 pub mod service;
 pub mod tree;
 pub mod wheel;
+pub(in crate::flow) mod why_calls;

@@ -13,9 +13,11 @@ use super::{
         await_end::Awaiter,
         figures::Figures,
         filter::Filter,
+        forecast::Forecaster,
         list::{Cursor, Lister, TaskPage},
         shares::{self, Shares},
         stats::Stats,
+        why::Explainer,
     },
     schedules,
     tree::{read::Forester, retry::Retrier},
@@ -62,6 +64,8 @@ pub struct Service {
     pub(super) asker: Asker,
     pub(super) keys: Keys,
     pub(super) finder: Finder,
+    pub(super) explainer: Explainer,
+    pub(super) forecaster: Forecaster,
     pub(super) awaiter: Awaiter,
     pub(super) lister: Lister,
     pub(super) canceller: Canceller,
@@ -291,16 +295,12 @@ impl Service {
                 let callbacks = request.callbacks.clone();
                 let asked = || self.demand.asked(callbacks.iter().map(String::as_str));
                 let (worker, version) = (request.worker.clone(), request.version.clone());
-                let seen = || {
-                    self.shares
-                        .pollers()
-                        .polled(&worker, version.as_deref(), &callbacks)
-                };
+                let pollers = self.shares.pollers();
+                let polling = pollers.polls(&worker, version.as_deref(), &callbacks);
                 asked();
-                seen();
                 let answer = poller.poll(request).await;
                 asked();
-                seen();
+                drop(polling);
                 answer
             }
             Some(_) | None => Err(Refusal::NoRole),

@@ -109,7 +109,7 @@ fn next_times(schedule: &Schedule, plan: &Plan, now: Millis) -> Vec<Millis> {
 }
 
 /// Returns a time in a zone, with its offset.
-fn local(time: Millis, zone: &TimeZone) -> String {
+pub(super) fn local(time: Millis, zone: &TimeZone) -> String {
     let at = Timestamp::from_millisecond(time.0).ok();
     at.map_or_else(
         || rfc3339(time),

@@ -6,7 +6,7 @@ use crate::{
         ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
         StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
     },
-    flow::stages::query::stats::Stats,
+    flow::stages::query::{standing::total, stats::Stats},
     model::{ids::NodeId, time::TickLength},
 };
 
@@ -42,11 +42,12 @@ impl From<&Stats> for StatsResponse {
 fn counts(stats: &Stats) -> TaskCounts {
     let standing = &stats.standing;
     TaskCounts {
-        retrying: standing.retrying,
-        waiting: standing.waiting,
+        running: total(&standing.running),
+        retrying: total(&standing.retrying),
+        waiting: total(&standing.waiting),
         limited: stats.unclaimed.limited,
-        held: standing.held.as_ref().map(|held| held.values().sum()),
-        dead: standing.dead,
+        held: standing.held.as_ref().map(total),
+        dead: standing.dead.as_ref().map(total),
     }
 }
 

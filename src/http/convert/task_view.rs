@@ -77,7 +77,6 @@ fn whole(task: &TaskView, view: View) -> TaskResponse {
     let (content, full, spec, tracked) = sources(task, view);
     let parts = full.map_or_else(Parts::default, parts);
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
-    let (schedule, scheduled_time) = scheduled(task);
     let (actions, checks) = tracked.map(|_| action::shown(task)).unwrap_or_default();
     TaskResponse {
         id: task.id.to_string(),
@@ -91,8 +90,8 @@ fn whole(task: &TaskView, view: View) -> TaskResponse {
         tree_state: Some(tree_state(task)),
         tree_end_time: task.tree.map(|tree| tree.at.into()),
         collection: some_text(&task.spec.collection),
-        schedule,
-        scheduled_time,
+        schedule: scheduled(task).0,
+        scheduled_time: scheduled(task).1,
         state: task.state.into(),
         start_time: asked_start(task).into(),
         effective_start_time: task.effective_start.into(),
@@ -111,6 +110,7 @@ fn whole(task: &TaskView, view: View) -> TaskResponse {
         result_content_type: shown.content_type,
         result_bytes: shown.bytes,
         reason: reason(task).map(str::to_owned),
+        waiting_for: None,
         error: task.error.clone(),
         cancel_requested: task.cancel_requested,
         generation: task.generation,

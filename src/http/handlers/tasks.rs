@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use super::{
     batch::Batch,
     registered::{self, Written},
-    trees,
+    trees, why,
 };
 use crate::{
     api::{
@@ -192,7 +192,10 @@ pub(in crate::http) async fn read(
     .ok_or_else(Error::task_not_found)?;
     let outcomes = api.service.outcomes();
     let standings = outcomes.of(&task, api.options.time.now()).await?;
-    let shown = with_outcomes(with_attempts(&task, view), &task, standings);
+    let mut shown = with_outcomes(with_attempts(&task, view), &task, standings);
+    if view == View::Full {
+        shown.waiting_for = why::waiting_for(&api, &task).await?;
+    }
     let shown = caller.seen(shown, masked::task);
     let text = answer::json_text(&shown)?;
     let etag = headers::etag_of_answer(&task, &text);

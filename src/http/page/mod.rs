@@ -313,7 +313,7 @@ mod tests {
     use super::*;
     use crate::flow::{
         base::figures::unclaimed::{Cause, Unclaimed},
-        stages::query::stats::Standing,
+        stages::query::standing::Standing,
     };
 
     #[test]

@@ -13,6 +13,7 @@
 //! | [`missed`] | which of the times that have passed run all the same |
 //! | [`advance`] | which runs the next write of a schedule starts, skips or counts as missed |
 //! | [`again`] | which runs were missed after they were decided on |
+//! | [`why`] | what people are told of a time without a run |
 //!
 //! All nodes agree about runs because they take their times from the record of the schedule. Only the write that adds a run
 //! computes its time. So a node with other data about time zones never makes a second run.
@@ -27,6 +28,7 @@ pub mod life;
 pub mod missed;
 pub mod plan;
 pub mod run;
+pub mod why;
 pub mod words;
 
 #[cfg(test)]

@@ -286,6 +286,7 @@ impl Sim {
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            watches: Default::default(),
             levels: Default::default(),
             failed_steps: Default::default(),
             settings: self.settings,

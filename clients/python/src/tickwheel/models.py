@@ -139,6 +139,53 @@ class CancelRequest:
     """
 
 
+CauseCode: TypeAlias = Literal[
+    "not_due",
+    "gate",
+    "limit",
+    "turn",
+    "parent",
+    "tasks",
+    "children",
+    "no_worker",
+    "busy",
+    "queued",
+    "running",
+    "worker_lost",
+    "retry",
+    "take_over",
+    "catching_up",
+    "topic",
+    "queue_away",
+    "succeeded",
+    "published",
+    "failed",
+    "cancelled",
+    "dropped",
+    "expired",
+    "dead",
+]
+"""
+The kind of a cause.
+"""
+
+
+@dataclass(kw_only=True)
+class CauseNode:
+    """
+    A node of the service.
+    """
+
+    address: str
+    """
+    Where its API answers.
+    """
+    name: str
+    """
+    The node's name, for people.
+    """
+
+
 @dataclass(kw_only=True)
 class ClaimItem:
     """
@@ -247,6 +294,26 @@ class FieldError:
     pointer: str
     """
     Where the field is: a JSON pointer (RFC 6901) into the request, or into the item of a batch.
+    """
+
+
+@dataclass(kw_only=True)
+class ForecastCallback:
+    """
+    The tasks of one callback.
+    """
+
+    callback: str
+    """
+    The callback.
+    """
+    tasks: list[int]
+    """
+    Its tasks in each step, at least.
+    """
+    total: int
+    """
+    Its tasks of all steps.
     """
 
 
@@ -915,6 +982,26 @@ class RunTime:
     """
 
 
+ScheduleCauseCode: TypeAlias = Literal[
+    "not_due",
+    "started",
+    "waits",
+    "overlap",
+    "missed",
+    "paused",
+    "ended",
+    "out_of_span",
+    "zone_gap",
+    "not_a_time",
+    "changed",
+    "undecided",
+    "forgotten",
+]
+"""
+The kind of a cause.
+"""
+
+
 ScheduleState: TypeAlias = Literal["live", "paused", "ended"]
 """
 Where a schedule stands.
@@ -984,6 +1071,10 @@ class TaskCounts:
     retrying: int
     """
     Tasks that wait for their next attempt, as the node that was asked knows.
+    """
+    running: int
+    """
+    Attempts that run, as the node that was asked watches them.
     """
     waiting: int
     """
@@ -1457,6 +1548,23 @@ class CallbackActivity:
 
 
 @dataclass(kw_only=True)
+class CauseTask:
+    """
+    A task that another one waits for. Of a task that the API key does not cover, nothing is told but that it is there.
+    """
+
+    callback: str | None = None
+    """
+    Its callback.
+    """
+    id: str | None = None
+    """
+    Its id.
+    """
+    state: TaskState | None = None
+
+
+@dataclass(kw_only=True)
 class ClaimRequest:
     """
     Messages from the queue that a worker wants to run.
@@ -1573,6 +1681,26 @@ class Deed:
 
     email: Email | None = None
     http: HttpTarget | None = None
+
+
+@dataclass(kw_only=True)
+class ForecastStep:
+    """
+    The tasks that are due in a step.
+    """
+
+    from_: InstantText
+    """
+    The beginning of the step.
+    """
+    tasks: int
+    """
+    How many are due in it, at least.
+    """
+    at_most: int | None = None
+    """
+    How many are due in it at most; absent where that is not known.
+    """
 
 
 @dataclass(kw_only=True)
@@ -1948,6 +2076,75 @@ class Readiness:
 
 
 @dataclass(kw_only=True)
+class ScheduleCause:
+    """
+    The cause that a time of a schedule has no run, or the run that it has. Fields that say nothing about it are left out.
+    """
+
+    certain: bool
+    """
+    Whether it is known. Of a time before the last change of the schedule only its runs are.
+    """
+    code: ScheduleCauseCode
+    """
+    Its kind.
+    """
+    detail: str
+    """
+    The cause in one sentence, for people.
+    """
+    advice: str | None = None
+    """
+    The remedy, for people; absent where there is nothing to do.
+    """
+    policy: str | None = None
+    """
+    The policy that has decided: of `overlap`, or of `missed`.
+    """
+    reason: str | None = None
+    """
+    The reason that was given for the pause.
+    """
+    since: InstantText | None = None
+    task: CauseTask | None = None
+    until: InstantText | None = None
+    who: str | None = None
+    """
+    The person who paused the schedule.
+    """
+
+
+@dataclass(kw_only=True)
+class ScheduleWhyResponse:
+    """
+    Why a schedule has no run at a time, or the run that it has.
+    """
+
+    causes: list[ScheduleCause]
+    """
+    The cause, of which there is one.
+    """
+    name: str
+    """
+    The name of the schedule.
+    """
+    scheduled_time: InstantText
+    """
+    The time that was asked for.
+    """
+    sentence: str
+    """
+    One sentence for people.
+    """
+    time: InstantText
+    """
+    When this was read.
+    """
+    next_time: InstantText | None = None
+    previous_time: InstantText | None = None
+
+
+@dataclass(kw_only=True)
 class SettleItem:
     """
     One report.
@@ -2055,6 +2252,43 @@ class StatsResponse:
     unclaimed: UnclaimedResponse
     """
     Due tasks that no worker has taken.
+    """
+
+
+@dataclass(kw_only=True)
+class TaskEvent:
+    """
+    The data of an event `state`: a task is in another state, or in another attempt.
+    """
+
+    attempt: int
+    """
+    Claims so far.
+    """
+    generation: int
+    """
+    Reschedules, and redrives of a dead task, so far.
+    """
+    state: TaskState
+    """
+    Its state. Of an attempt that is over, how it ended is in `outcome`.
+    """
+    task: str
+    """
+    The id of the task.
+    """
+    error: str | None = None
+    """
+    The last failure.
+    """
+    outcome: str | None = None
+    """
+    How an attempt ended that is over.
+    """
+    time: InstantText | None = None
+    worker: str | None = None
+    """
+    The worker that claimed it last.
     """
 
 
@@ -2318,6 +2552,73 @@ class CallbackResponse:
 
 
 @dataclass(kw_only=True)
+class Cause:
+    """
+    A thing that keeps a task from running. Fields that say nothing about it are left out.
+    """
+
+    certain: bool
+    """
+    Whether it is known. Otherwise it may be the cause, and only the memory of the node in `node` tells.
+    """
+    code: CauseCode
+    """
+    Its kind.
+    """
+    detail: str
+    """
+    The cause in one sentence, for people.
+    """
+    advice: str | None = None
+    """
+    The remedy, for people; absent where there is nothing to do.
+    """
+    attempt: int | None = None
+    """
+    The attempt that runs, or has ended.
+    """
+    behind: timedelta | None = None
+    collection: str | None = None
+    """
+    The collection of the gate; absent where it concerns all tasks of the callback.
+    """
+    count: int | None = None
+    """
+    How many tasks it waits for, or, of `catching_up`, how many tasks of its wheel come before it.
+    """
+    error: str | None = None
+    """
+    The last error.
+    """
+    fired: InstantText | None = None
+    heartbeat_time: InstantText | None = None
+    last_poll_time: InstantText | None = None
+    limit: str | None = None
+    """
+    The limit of the callback: `rate` or `max_in_flight`.
+    """
+    nearest: str | None = None
+    """
+    A callback that is polled and has nearly the same name: the task may name the wrong one.
+    """
+    node: CauseNode | None = None
+    reason: str | None = None
+    """
+    The reason that was given for the gate.
+    """
+    since: InstantText | None = None
+    tasks: list[CauseTask] | None = None
+    """
+    The first of the tasks that it waits for.
+    """
+    until: InstantText | None = None
+    who: str | None = None
+    """
+    The worker that runs the task, or that was lost; of a gate, the name of the API key with which it was closed.
+    """
+
+
+@dataclass(kw_only=True)
 class Check:
     """
     A question that is asked at a time: has the task ended in one of these states? At least one of `then` and `else`.
@@ -2452,6 +2753,40 @@ class ClaimedTask:
 
 
 @dataclass(kw_only=True)
+class ForecastResponse:
+    """
+    The tasks that are due for the first time in the time ahead, by steps.
+    """
+
+    callbacks: list[ForecastCallback]
+    """
+    By callback, those that have tasks, in the order of their names. Those behind the first hundred are `(other)`, and records
+    of Kafka have an empty name.
+    """
+    exact: bool
+    """
+    Whether all counts are exact. Otherwise each is a lower bound: on a cluster, and while a node that has just started still
+    counts what it has found.
+    """
+    step: timedelta
+    """
+    The length of a step.
+    """
+    steps: list[ForecastStep]
+    """
+    The steps, in order. The first begins at the present second.
+    """
+    time: InstantText
+    """
+    When they were counted.
+    """
+    total: int
+    """
+    The tasks of all steps.
+    """
+
+
+@dataclass(kw_only=True)
 class HeartbeatAnswer:
     """
     The answers to signs of life.
@@ -2532,6 +2867,38 @@ class SettleAnswer:
     results: list[SettleResult]
     """
     One per report, in order.
+    """
+
+
+@dataclass(kw_only=True)
+class WhyResponse:
+    """
+    Why a task does not run, or what became of it.
+    """
+
+    causes: list[Cause]
+    """
+    The causes in the order of time, of which there is at least one. Each of them keeps the task now.
+    """
+    id: str
+    """
+    The id of the task.
+    """
+    sentence: str
+    """
+    One sentence for people, about the first cause.
+    """
+    state: TaskState
+    """
+    Its state.
+    """
+    time: InstantText
+    """
+    When this was read.
+    """
+    callback: str | None = None
+    """
+    Its callback; absent for a record of Kafka.
     """
 
 
@@ -3529,6 +3896,7 @@ class TaskResponse:
     """
     tree_end_time: InstantText | None = None
     tree_state: TreeState | None = None
+    waiting_for: CauseCode | None = None
     worker: str | None = None
     """
     The worker that claimed it last.

@@ -133,6 +133,52 @@ class CancelRequest(TypedDict):
     """
 
 
+CauseCode: TypeAlias = Literal[
+    "not_due",
+    "gate",
+    "limit",
+    "turn",
+    "parent",
+    "tasks",
+    "children",
+    "no_worker",
+    "busy",
+    "queued",
+    "running",
+    "worker_lost",
+    "retry",
+    "take_over",
+    "catching_up",
+    "topic",
+    "queue_away",
+    "succeeded",
+    "published",
+    "failed",
+    "cancelled",
+    "dropped",
+    "expired",
+    "dead",
+]
+"""
+The kind of a cause.
+"""
+
+
+class CauseNode(TypedDict):
+    """
+    A node of the service.
+    """
+
+    address: str
+    """
+    Where its API answers.
+    """
+    name: str
+    """
+    The node's name, for people.
+    """
+
+
 class ClaimItem(TypedDict):
     """
     One message.
@@ -236,6 +282,25 @@ class FieldError(TypedDict):
     pointer: str
     """
     Where the field is: a JSON pointer (RFC 6901) into the request, or into the item of a batch.
+    """
+
+
+class ForecastCallback(TypedDict):
+    """
+    The tasks of one callback.
+    """
+
+    callback: str
+    """
+    The callback.
+    """
+    tasks: list[int]
+    """
+    Its tasks in each step, at least.
+    """
+    total: int
+    """
+    Its tasks of all steps.
     """
 
 
@@ -870,6 +935,26 @@ class RunTime(TypedDict):
     """
 
 
+ScheduleCauseCode: TypeAlias = Literal[
+    "not_due",
+    "started",
+    "waits",
+    "overlap",
+    "missed",
+    "paused",
+    "ended",
+    "out_of_span",
+    "zone_gap",
+    "not_a_time",
+    "changed",
+    "undecided",
+    "forgotten",
+]
+"""
+The kind of a cause.
+"""
+
+
 ScheduleState: TypeAlias = Literal["live", "paused", "ended"]
 """
 Where a schedule stands.
@@ -946,6 +1031,10 @@ class TaskCounts(TypedDict):
     retrying: int
     """
     Tasks that wait for their next attempt, as the node that was asked knows.
+    """
+    running: int
+    """
+    Attempts that run, as the node that was asked watches them.
     """
     waiting: int
     """
@@ -1354,6 +1443,22 @@ class CallbackActivity(TypedDict):
     """
 
 
+class CauseTask(TypedDict):
+    """
+    A task that another one waits for. Of a task that the API key does not cover, nothing is told but that it is there.
+    """
+
+    callback: NotRequired[str | None]
+    """
+    Its callback.
+    """
+    id: NotRequired[str | None]
+    """
+    Its id.
+    """
+    state: NotRequired[TaskState | None]
+
+
 class ClaimRequest(TypedDict):
     """
     Messages from the queue that a worker wants to run.
@@ -1466,6 +1571,16 @@ class Deed(TypedDict):
 
     email: NotRequired[Email | None]
     http: NotRequired[HttpTarget | None]
+
+
+ForecastStep = TypedDict(
+    "ForecastStep",
+    {
+        "at_most": NotRequired[int | None],
+        "from": Instant,
+        "tasks": int,
+    },
+)
 
 
 class GateRequest(TypedDict):
@@ -1823,6 +1938,73 @@ class Readiness(TypedDict):
     """
 
 
+class ScheduleCause(TypedDict):
+    """
+    The cause that a time of a schedule has no run, or the run that it has. Fields that say nothing about it are left out.
+    """
+
+    advice: NotRequired[str | None]
+    """
+    The remedy, for people; absent where there is nothing to do.
+    """
+    certain: bool
+    """
+    Whether it is known. Of a time before the last change of the schedule only its runs are.
+    """
+    code: ScheduleCauseCode
+    """
+    Its kind.
+    """
+    detail: str
+    """
+    The cause in one sentence, for people.
+    """
+    policy: NotRequired[str | None]
+    """
+    The policy that has decided: of `overlap`, or of `missed`.
+    """
+    reason: NotRequired[str | None]
+    """
+    The reason that was given for the pause.
+    """
+    since: NotRequired[Instant | None]
+    task: NotRequired[CauseTask | None]
+    until: NotRequired[Instant | None]
+    who: NotRequired[str | None]
+    """
+    The person who paused the schedule.
+    """
+
+
+class ScheduleWhyResponse(TypedDict):
+    """
+    Why a schedule has no run at a time, or the run that it has.
+    """
+
+    causes: list[ScheduleCause]
+    """
+    The cause, of which there is one.
+    """
+    name: str
+    """
+    The name of the schedule.
+    """
+    next_time: NotRequired[Instant | None]
+    previous_time: NotRequired[Instant | None]
+    scheduled_time: Instant
+    """
+    The time that was asked for.
+    """
+    sentence: str
+    """
+    One sentence for people.
+    """
+    time: Instant
+    """
+    When this was read.
+    """
+
+
 class SettleItem(TypedDict):
     """
     One report.
@@ -1927,6 +2109,42 @@ class StatsResponse(TypedDict):
     unclaimed: UnclaimedResponse
     """
     Due tasks that no worker has taken.
+    """
+
+
+class TaskEvent(TypedDict):
+    """
+    The data of an event `state`: a task is in another state, or in another attempt.
+    """
+
+    attempt: int
+    """
+    Claims so far.
+    """
+    error: NotRequired[str | None]
+    """
+    The last failure.
+    """
+    generation: int
+    """
+    Reschedules, and redrives of a dead task, so far.
+    """
+    outcome: NotRequired[str | None]
+    """
+    How an attempt ended that is over.
+    """
+    state: TaskState
+    """
+    Its state. Of an attempt that is over, how it ended is in `outcome`.
+    """
+    task: str
+    """
+    The id of the task.
+    """
+    time: NotRequired[Instant | None]
+    worker: NotRequired[str | None]
+    """
+    The worker that claimed it last.
     """
 
 
@@ -2183,6 +2401,72 @@ class CallbackResponse(TypedDict):
     """
 
 
+class Cause(TypedDict):
+    """
+    A thing that keeps a task from running. Fields that say nothing about it are left out.
+    """
+
+    advice: NotRequired[str | None]
+    """
+    The remedy, for people; absent where there is nothing to do.
+    """
+    attempt: NotRequired[int | None]
+    """
+    The attempt that runs, or has ended.
+    """
+    behind: NotRequired[Duration | None]
+    certain: bool
+    """
+    Whether it is known. Otherwise it may be the cause, and only the memory of the node in `node` tells.
+    """
+    code: CauseCode
+    """
+    Its kind.
+    """
+    collection: NotRequired[str | None]
+    """
+    The collection of the gate; absent where it concerns all tasks of the callback.
+    """
+    count: NotRequired[int | None]
+    """
+    How many tasks it waits for, or, of `catching_up`, how many tasks of its wheel come before it.
+    """
+    detail: str
+    """
+    The cause in one sentence, for people.
+    """
+    error: NotRequired[str | None]
+    """
+    The last error.
+    """
+    fired: NotRequired[Instant | None]
+    heartbeat_time: NotRequired[Instant | None]
+    last_poll_time: NotRequired[Instant | None]
+    limit: NotRequired[str | None]
+    """
+    The limit of the callback: `rate` or `max_in_flight`.
+    """
+    nearest: NotRequired[str | None]
+    """
+    A callback that is polled and has nearly the same name: the task may name the wrong one.
+    """
+    node: NotRequired[CauseNode | None]
+    reason: NotRequired[str | None]
+    """
+    The reason that was given for the gate.
+    """
+    since: NotRequired[Instant | None]
+    tasks: NotRequired[list[CauseTask]]
+    """
+    The first of the tasks that it waits for.
+    """
+    until: NotRequired[Instant | None]
+    who: NotRequired[str | None]
+    """
+    The worker that runs the task, or that was lost; of a gate, the name of the API key with which it was closed.
+    """
+
+
 Check = TypedDict(
     "Check",
     {
@@ -2289,6 +2573,39 @@ class ClaimedTask(TypedDict):
     """
 
 
+class ForecastResponse(TypedDict):
+    """
+    The tasks that are due for the first time in the time ahead, by steps.
+    """
+
+    callbacks: list[ForecastCallback]
+    """
+    By callback, those that have tasks, in the order of their names. Those behind the first hundred are `(other)`, and records
+    of Kafka have an empty name.
+    """
+    exact: bool
+    """
+    Whether all counts are exact. Otherwise each is a lower bound: on a cluster, and while a node that has just started still
+    counts what it has found.
+    """
+    step: Duration
+    """
+    The length of a step.
+    """
+    steps: list[ForecastStep]
+    """
+    The steps, in order. The first begins at the present second.
+    """
+    time: Instant
+    """
+    When they were counted.
+    """
+    total: int
+    """
+    The tasks of all steps.
+    """
+
+
 class HeartbeatAnswer(TypedDict):
     """
     The answers to signs of life.
@@ -2364,6 +2681,37 @@ class SettleAnswer(TypedDict):
     results: list[SettleResult]
     """
     One per report, in order.
+    """
+
+
+class WhyResponse(TypedDict):
+    """
+    Why a task does not run, or what became of it.
+    """
+
+    callback: NotRequired[str | None]
+    """
+    Its callback; absent for a record of Kafka.
+    """
+    causes: list[Cause]
+    """
+    The causes in the order of time, of which there is at least one. Each of them keeps the task now.
+    """
+    id: str
+    """
+    The id of the task.
+    """
+    sentence: str
+    """
+    One sentence for people, about the first cause.
+    """
+    state: TaskState
+    """
+    Its state.
+    """
+    time: Instant
+    """
+    When this was read.
     """
 
 
@@ -3328,6 +3676,7 @@ class TaskResponse(TypedDict):
     """
     tree_end_time: NotRequired[Instant | None]
     tree_state: NotRequired[TreeState | None]
+    waiting_for: NotRequired[CauseCode | None]
     worker: NotRequired[str | None]
     """
     The worker that claimed it last.

@@ -199,6 +199,28 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/callbacks/{name}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follows the tasks of a callback.
+         * @description The first event, `scope`, says whether the stream has the events of all tasks: on a cluster it has those that the node writes
+         *     which was asked. The events of type `state` have what is written from now on: claims, ends of attempts, ends, moves. A reader
+         *     that was away, or is slow, gets an event `missed`.
+         */
+        get: operations["watchCallback"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/callbacks/{name}/gate": {
         parameters: {
             query?: never;
@@ -351,6 +373,27 @@ export interface paths {
          * @description The class of an error is its first line, in which `#` stands for each number.
          */
         get: operations["groupDeadLetters"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/forecast": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Counts the tasks that are due in steps ahead, of one callback or of all.
+         * @description Counted are tasks that start for the first time, or again after a move; the next attempts of failed ones are not. On an
+         *     embedded store the counts are exact. On a cluster each is a lower bound, with an upper one for some minutes ahead.
+         */
+        get: operations["getForecast"];
         put?: never;
         post?: never;
         delete?: never;
@@ -615,6 +658,23 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/schedules/{name}/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Tells why a schedule has no run at a time, or which run it has. */
+        get: operations["explainSchedule"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/schedules:export": {
         parameters: {
             query?: never;
@@ -751,6 +811,27 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks/{id}/events": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Follows a task.
+         * @description The events of type `state` have the attempts that have ended, the present state and each later one. `Last-Event-ID` leaves out
+         *     what its reader has seen. The stream ends with the task: asked for again with the id of its end, it answers 204.
+         */
+        get: operations["watchTask"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks/{id}/redeliver": {
         parameters: {
             query?: never;
@@ -843,6 +924,27 @@ export interface paths {
          *     Children that have not ended and whose states would be read beyond that bound count as `open`.
          */
         get: operations["getTree"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{id}/why": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Tells why a task does not run, or what became of it.
+         * @description The causes come in the order of time, with one sentence about the first. They are computed by the rules that hold the task. A
+         *     cause that only the memory of another node knows is not `certain`, and names that node.
+         */
+        get: operations["explainTask"];
         put?: never;
         post?: never;
         delete?: never;
@@ -1591,6 +1693,71 @@ export interface components {
             /** @description The task after it. */
             task: components["schemas"]["TaskResponse"];
         };
+        /** @description A thing that keeps a task from running. Fields that say nothing about it are left out. */
+        Cause: {
+            /** @description The remedy, for people; absent where there is nothing to do. */
+            advice?: string | null;
+            /**
+             * Format: int32
+             * @description The attempt that runs, or has ended.
+             */
+            attempt?: number | null;
+            behind?: components["schemas"]["DurationText"] | null;
+            /** @description Whether it is known. Otherwise it may be the cause, and only the memory of the node in `node` tells. */
+            certain: boolean;
+            /** @description Its kind. */
+            code: components["schemas"]["CauseCode"];
+            /** @description The collection of the gate; absent where it concerns all tasks of the callback. */
+            collection?: string | null;
+            /**
+             * Format: int64
+             * @description How many tasks it waits for, or, of `catching_up`, how many tasks of its wheel come before it.
+             */
+            count?: number | null;
+            /** @description The cause in one sentence, for people. */
+            detail: string;
+            /** @description The last error. */
+            error?: string | null;
+            fired?: components["schemas"]["InstantText"] | null;
+            heartbeat_time?: components["schemas"]["InstantText"] | null;
+            last_poll_time?: components["schemas"]["InstantText"] | null;
+            /** @description The limit of the callback: `rate` or `max_in_flight`. */
+            limit?: string | null;
+            /** @description A callback that is polled and has nearly the same name: the task may name the wrong one. */
+            nearest?: string | null;
+            node?: components["schemas"]["CauseNode"] | null;
+            /** @description The reason that was given for the gate. */
+            reason?: string | null;
+            since?: components["schemas"]["InstantText"] | null;
+            /** @description The first of the tasks that it waits for. */
+            tasks?: components["schemas"]["CauseTask"][];
+            until?: components["schemas"]["InstantText"] | null;
+            /** @description The worker that runs the task, or that was lost; of a gate, the name of the API key with which it was closed. */
+            who?: string | null;
+        };
+        /**
+         * @description The kind of a cause.
+         * @enum {string}
+         */
+        CauseCode: "not_due" | "gate" | "limit" | "turn" | "parent" | "tasks" | "children" | "no_worker" | "busy" | "queued" | "running" | "worker_lost" | "retry" | "take_over" | "catching_up" | "topic" | "queue_away" | "succeeded" | "published" | "failed" | "cancelled" | "dropped" | "expired" | "dead";
+        /** @description A node of the service. */
+        CauseNode: {
+            /** @description Where its API answers. */
+            address: string;
+            /** @description The node's name, for people. */
+            name: string;
+        };
+        /** @description A task that another one waits for. Of a task that the API key does not cover, nothing is told but that it is there. */
+        CauseTask: {
+            /** @description Its callback. */
+            callback?: string | null;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id?: string | null;
+            state?: components["schemas"]["TaskState"] | null;
+        };
         /** @description A question that is asked at a time: has the task ended in one of these states? At least one of `then` and `else`. */
         Check: {
             /**
@@ -1910,6 +2077,57 @@ export interface components {
             task: components["schemas"]["TaskRequest"];
             /** @description Whether the result of the other task goes with it. */
             with_result?: boolean;
+        };
+        /** @description The tasks of one callback. */
+        ForecastCallback: {
+            /** @description The callback. */
+            callback: string;
+            /** @description Its tasks in each step, at least. */
+            tasks: number[];
+            /**
+             * Format: int64
+             * @description Its tasks of all steps.
+             */
+            total: number;
+        };
+        /** @description The tasks that are due for the first time in the time ahead, by steps. */
+        ForecastResponse: {
+            /**
+             * @description By callback, those that have tasks, in the order of their names. Those behind the first hundred are `(other)`, and records
+             *     of Kafka have an empty name.
+             */
+            callbacks: components["schemas"]["ForecastCallback"][];
+            /**
+             * @description Whether all counts are exact. Otherwise each is a lower bound: on a cluster, and while a node that has just started still
+             *     counts what it has found.
+             */
+            exact: boolean;
+            /** @description The length of a step. */
+            step: components["schemas"]["DurationText"];
+            /** @description The steps, in order. The first begins at the present second. */
+            steps: components["schemas"]["ForecastStep"][];
+            /** @description When they were counted. */
+            time: components["schemas"]["InstantText"];
+            /**
+             * Format: int64
+             * @description The tasks of all steps.
+             */
+            total: number;
+        };
+        /** @description The tasks that are due in a step. */
+        ForecastStep: {
+            /**
+             * Format: int64
+             * @description How many are due in it at most; absent where that is not known.
+             */
+            at_most?: number | null;
+            /** @description The beginning of the step. */
+            from: components["schemas"]["InstantText"];
+            /**
+             * Format: int64
+             * @description How many are due in it, at least.
+             */
+            tasks: number;
         };
         /** @description A gate to set. */
         GateRequest: {
@@ -2772,6 +2990,31 @@ export interface components {
             /** @description In UTC. */
             utc: components["schemas"]["InstantText"];
         };
+        /** @description The cause that a time of a schedule has no run, or the run that it has. Fields that say nothing about it are left out. */
+        ScheduleCause: {
+            /** @description The remedy, for people; absent where there is nothing to do. */
+            advice?: string | null;
+            /** @description Whether it is known. Of a time before the last change of the schedule only its runs are. */
+            certain: boolean;
+            /** @description Its kind. */
+            code: components["schemas"]["ScheduleCauseCode"];
+            /** @description The cause in one sentence, for people. */
+            detail: string;
+            /** @description The policy that has decided: of `overlap`, or of `missed`. */
+            policy?: string | null;
+            /** @description The reason that was given for the pause. */
+            reason?: string | null;
+            since?: components["schemas"]["InstantText"] | null;
+            task?: components["schemas"]["CauseTask"] | null;
+            until?: components["schemas"]["InstantText"] | null;
+            /** @description The person who paused the schedule. */
+            who?: string | null;
+        };
+        /**
+         * @description The kind of a cause.
+         * @enum {string}
+         */
+        ScheduleCauseCode: "not_due" | "started" | "waits" | "overlap" | "missed" | "paused" | "ended" | "out_of_span" | "zone_gap" | "not_a_time" | "changed" | "undecided" | "forgotten";
         /** @description A schedule: it is stored as a whole, in place of the one before. Exactly one of `cron` and `every`. */
         ScheduleRequest: {
             catch_up_window?: components["schemas"]["DurationText"] | null;
@@ -2880,6 +3123,21 @@ export interface components {
          * @enum {string}
          */
         ScheduleState: "live" | "paused" | "ended";
+        /** @description Why a schedule has no run at a time, or the run that it has. */
+        ScheduleWhyResponse: {
+            /** @description The cause, of which there is one. */
+            causes: components["schemas"]["ScheduleCause"][];
+            /** @description The name of the schedule. */
+            name: string;
+            next_time?: components["schemas"]["InstantText"] | null;
+            previous_time?: components["schemas"]["InstantText"] | null;
+            /** @description The time that was asked for. */
+            scheduled_time: components["schemas"]["InstantText"];
+            /** @description One sentence for people. */
+            sentence: string;
+            /** @description When this was read. */
+            time: components["schemas"]["InstantText"];
+        };
         /** @description The answers to reports. */
         SettleAnswer: {
             /** @description One per report, in order. */
@@ -3003,9 +3261,41 @@ export interface components {
             retrying: number;
             /**
              * Format: int64
+             * @description Attempts that run, as the node that was asked watches them.
+             */
+            running: number;
+            /**
+             * Format: int64
              * @description Tasks that wait for the ends of other tasks, as the node that was asked knows.
              */
             waiting: number;
+        };
+        /** @description The data of an event `state`: a task is in another state, or in another attempt. */
+        TaskEvent: {
+            /**
+             * Format: int32
+             * @description Claims so far.
+             */
+            attempt: number;
+            /** @description The last failure. */
+            error?: string | null;
+            /**
+             * Format: int32
+             * @description Reschedules, and redrives of a dead task, so far.
+             */
+            generation: number;
+            /** @description How an attempt ended that is over. */
+            outcome?: string | null;
+            /** @description Its state. Of an attempt that is over, how it ended is in `outcome`. */
+            state: components["schemas"]["TaskState"];
+            /**
+             * Format: uuid
+             * @description The id of the task.
+             */
+            task: string;
+            time?: components["schemas"]["InstantText"] | null;
+            /** @description The worker that claimed it last. */
+            worker?: string | null;
         };
         /**
          * @description A task to register. One of `callback`, `http` and `kafka`, or `callback` with `http`; at most one of `start_time` and
@@ -3208,6 +3498,7 @@ export interface components {
             then?: components["schemas"]["FollowUpResponse"][];
             tree_end_time?: components["schemas"]["InstantText"] | null;
             tree_state?: components["schemas"]["TreeState"] | null;
+            waiting_for?: components["schemas"]["CauseCode"] | null;
             /** @description The worker that claimed it last. */
             worker?: string | null;
         };
@@ -3341,6 +3632,24 @@ export interface components {
             rate?: components["schemas"]["RateLimit"] | null;
             /** @description The rights of the caller. */
             role: components["schemas"]["ApiRole"];
+        };
+        /** @description Why a task does not run, or what became of it. */
+        WhyResponse: {
+            /** @description Its callback; absent for a record of Kafka. */
+            callback?: string | null;
+            /** @description The causes in the order of time, of which there is at least one. Each of them keeps the task now. */
+            causes: components["schemas"]["Cause"][];
+            /**
+             * Format: uuid
+             * @description The id of the task.
+             */
+            id: string;
+            /** @description One sentence for people, about the first cause. */
+            sentence: string;
+            /** @description Its state. */
+            state: components["schemas"]["TaskState"];
+            /** @description When this was read. */
+            time: components["schemas"]["InstantText"];
         };
     };
     responses: never;
@@ -4109,6 +4418,44 @@ export interface operations {
             };
         };
     };
+    watchCallback: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the last event that was seen: the events since then count as missed */
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /**
+                 * @description The callback
+                 * @example send_email
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, most with a `TaskEvent` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["TaskEvent"];
+                };
+            };
+            /** @description Not followed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     setGate: {
         parameters: {
             query?: never;
@@ -4658,6 +5005,78 @@ export interface operations {
                      *     ]
                      */
                     "application/json": components["schemas"]["DeadLetterGroup"][];
+                };
+            };
+            /** @description Not counted */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getForecast: {
+        parameters: {
+            query?: {
+                /** @description Of this callback; of all by default */
+                callback?: string;
+                /** @description The length of a step, in whole seconds; `1m` by default, at most 24h */
+                step?: string;
+                /** @description The number of steps; 60 by default */
+                count?: number;
+            };
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The tasks that are due */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "callbacks": [
+                     *         {
+                     *           "callback": "send_email",
+                     *           "tasks": [
+                     *             2,
+                     *             0,
+                     *             1
+                     *           ],
+                     *           "total": 3
+                     *         }
+                     *       ],
+                     *       "exact": true,
+                     *       "step": "1m",
+                     *       "steps": [
+                     *         {
+                     *           "at_most": 2,
+                     *           "from": "2026-11-29T01:36:50.000Z",
+                     *           "tasks": 2
+                     *         },
+                     *         {
+                     *           "at_most": 0,
+                     *           "from": "2026-11-29T01:37:50.000Z",
+                     *           "tasks": 0
+                     *         },
+                     *         {
+                     *           "at_most": 1,
+                     *           "from": "2026-11-29T01:38:50.000Z",
+                     *           "tasks": 1
+                     *         }
+                     *       ],
+                     *       "time": "2026-11-29T01:36:50.127Z",
+                     *       "total": 3
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ForecastResponse"];
                 };
             };
             /** @description Not counted */
@@ -5970,6 +6389,72 @@ export interface operations {
             };
         };
     };
+    explainSchedule: {
+        parameters: {
+            query?: {
+                /** @description The time, RFC 3339 with an offset; by default the last of its times that has passed, or else the next */
+                time?: string;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The schedule
+                 * @example nightly-report
+                 */
+                name: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The cause, or the run */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "causes": [
+                     *         {
+                     *           "advice": "To make up for it: `tickwheel schedule backfill nightly-report --from 2026-11-28T01:30:00.000Z --to 2026-11-28T01:30:00.000Z`.",
+                     *           "certain": true,
+                     *           "code": "overlap",
+                     *           "detail": "2026-11-28T02:30:00+01:00 was skipped: another run had not ended (`overlap` is skip).",
+                     *           "policy": "skip"
+                     *         }
+                     *       ],
+                     *       "name": "nightly-report",
+                     *       "next_time": "2026-11-29T01:30:00.000Z",
+                     *       "previous_time": "2026-11-27T01:30:00.000Z",
+                     *       "scheduled_time": "2026-11-28T01:30:00.000Z",
+                     *       "sentence": "2026-11-28T02:30:00+01:00 was skipped: another run had not ended (`overlap` is skip).",
+                     *       "time": "2026-11-29T01:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ScheduleWhyResponse"];
+                };
+            };
+            /** @description `schedule_not_found` */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not read */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     exportSchedules: {
         parameters: {
             query?: {
@@ -6241,6 +6726,7 @@ export interface operations {
                      *         "held": 0,
                      *         "limited": 0,
                      *         "retrying": 0,
+                     *         "running": 0,
                      *         "waiting": 0
                      *       },
                      *       "time": "2026-11-29T01:36:56.902Z",
@@ -6602,7 +7088,8 @@ export interface operations {
                      *         "name": "send_email",
                      *         "type": "callback"
                      *       },
-                     *       "tree_state": "none"
+                     *       "tree_state": "none",
+                     *       "waiting_for": "not_due"
                      *     }
                      */
                     "application/json": components["schemas"]["TaskResponse"];
@@ -6717,6 +7204,51 @@ export interface operations {
                 };
             };
             /** @description Not cancelled */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    watchTask: {
+        parameters: {
+            query?: never;
+            header?: {
+                /** @description The id of the last event that was seen, such as `0.1.claimed` */
+                "last-event-id"?: string | null;
+            };
+            path: {
+                /**
+                 * @description The task's id
+                 * @example 01a224f3-ff5f-8001-8f38-998015354c13
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description Events, each with a `TaskEvent` */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "text/event-stream": components["schemas"]["TaskEvent"];
+                };
+            };
+            /** @description The task has ended, and its end was seen */
+            204: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content?: never;
+            };
+            /** @description Not followed */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -7144,6 +7676,62 @@ export interface operations {
                     "text/plain": string;
                     "text/vnd.graphviz": string;
                     "image/svg+xml": string;
+                };
+            };
+            /** @description Not read */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    explainTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The task's id
+                 * @example 01a224f3-ff5f-8001-8f38-998015354c13
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The causes: at least one */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "callback": "send_email",
+                     *       "causes": [
+                     *         {
+                     *           "advice": "Open the gate: `tickwheel callback resume send_email`.",
+                     *           "certain": true,
+                     *           "code": "gate",
+                     *           "detail": "Held by the gate of `send_email`, closed by ada at 2026-11-29T01:30:00.000Z (\"smtp moves\"). It opens by itself at 2026-11-29T02:00:00.000Z.",
+                     *           "reason": "smtp moves",
+                     *           "since": "2026-11-29T01:38:20.127Z",
+                     *           "until": "2026-11-29T02:00:00.000Z",
+                     *           "who": "ada"
+                     *         }
+                     *       ],
+                     *       "id": "01a224f3-ff5f-8001-8f38-998015354c13",
+                     *       "sentence": "Due since 2026-11-29T01:38:20.127Z. Held by the gate of `send_email`, closed by ada at 2026-11-29T01:30:00.000Z (\"smtp moves\"). It opens by itself at 2026-11-29T02:00:00.000Z.",
+                     *       "state": "enqueued",
+                     *       "time": "2026-11-29T01:40:20.127Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["WhyResponse"];
                 };
             };
             /** @description Not read */

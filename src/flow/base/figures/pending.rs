@@ -5,9 +5,9 @@
 //! places that the `fired` hand of their wheel has passed are left out of the sum. So a wheel that is read again
 //! counts no task twice.
 //!
-//! The counts are kept in memory, by wheel and second, and cost no write. Entries of the process before are read
-//! once, in the background (`Census`), as they were at the start. Until that has ended, the counts say that they are
-//! not exact. Near tasks are counted in the memory that they wait in.
+//! The counts are kept in memory, by wheel and second, and by callback for the forecast, and cost no write. Entries of the
+//! process before are read once, in the background (`Census`), as they were at the start. Until that has ended, the counts say
+//! that they are not exact. Near tasks are counted in the memory that they wait in.
 
 use std::{
     collections::BTreeMap,
@@ -21,15 +21,17 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    flow::base::context::Context,
+    flow::base::{context::Context, labels},
     limits,
     model::{
         clock::ClockRow,
         entry::{Entry, Key, Kind},
+        forecast::Forecast,
         time::Millis,
         wheel::WheelNumber,
     },
     store::{Freshness, Underway},
+    time_source::TimeSource,
 };
 
 /// Seconds of the span in which tasks are counted when there is no room to count them second by second.
@@ -74,7 +76,9 @@ impl Seconds {
 
 #[derive(Debug)]
 struct Counts {
+    time: TimeSource,
     wheels: Vec<Mutex<Seconds>>,
+    forecast: Mutex<Forecast>,
     /// The census has ended.
     complete: AtomicBool,
     /// A write whose outcome is not known may have been one too many or too few.
@@ -90,6 +94,8 @@ impl Pending {
     #[must_use]
     pub fn new(ctx: &Context) -> Self {
         let counts = || Counts {
+            time: ctx.time.clone(),
+            forecast: Mutex::default(),
             wheels: ctx.shape().all_wheels().map(|_| Mutex::default()).collect(),
             complete: AtomicBool::new(false),
             uncertain: AtomicBool::new(false),
@@ -100,14 +106,14 @@ impl Pending {
     /// Adds an entry that stands in an open slot, unless its task is counted elsewhere.
     pub(in crate::flow) fn stands(&self, entry: &Entry) {
         if is_counted(entry) {
-            self.change(entry.key.wheel(), entry.key.due, 1);
+            self.change(&entry.key, entry.spec.callback(), true);
         }
     }
 
     /// Takes an entry out that will not start its task any more.
     pub(in crate::flow) fn gone(&self, entry: &Entry) {
         if is_counted(entry) {
-            self.change(entry.key.wheel(), entry.key.due, -1);
+            self.change(&entry.key, entry.spec.callback(), false);
         }
     }
 
@@ -157,10 +163,35 @@ impl Pending {
         }
     }
 
-    fn change(&self, wheel: WheelNumber, due: Millis, by: i64) {
-        if let Some(mut seconds) = self.seconds(wheel) {
-            seconds.change(due, by, limits::PENDING_SECONDS_MAX);
+    /// Reads the forecast, and whether it has all tasks; none where tasks are not counted.
+    pub(in crate::flow) fn forecast<T>(
+        &self,
+        read: impl FnOnce(&mut Forecast) -> T,
+    ) -> Option<(T, bool)> {
+        let counts = self.0.as_ref()?;
+        let mut forecast = counts.forecast.lock();
+        let read = read(&mut forecast);
+        let has_all = counts.complete.load(Ordering::Relaxed)
+            && !counts.uncertain.load(Ordering::Relaxed)
+            && !forecast.is_cut();
+        Some((read, has_all))
+    }
+
+    fn change(&self, key: &Key, callback: Option<&str>, adds: bool) {
+        let Some(counts) = &self.0 else {
+            return;
+        };
+        if let Some(mut seconds) = self.seconds(key.wheel()) {
+            seconds.change(
+                key.due,
+                if adds { 1 } else { -1 },
+                limits::PENDING_SECONDS_MAX,
+            );
         }
+        let label = labels::label(callback.unwrap_or_default());
+        let now = counts.time.now();
+        let mut forecast = counts.forecast.lock();
+        forecast.change(&label, key.due, adds, now, limits::FORECAST_CELLS_MAX);
     }
 
     fn seconds(&self, wheel: WheelNumber) -> Option<MutexGuard<'_, Seconds>> {
@@ -218,13 +249,12 @@ impl Census {
                     return;
                 }
             };
-            for key in &page.firsts {
-                let wheel = key.wheel();
+            for (key, callback) in &page.firsts {
                 let passed = fired
-                    .get(&wheel)
+                    .get(&key.wheel())
                     .is_some_and(|row| (row.fired.due, row.fired.id) >= (key.due, key.id));
                 if !passed {
-                    self.pending.change(wheel, key.due, 1);
+                    self.pending.change(key, callback.as_deref(), true);
                 }
             }
             *self.behind.lock() = page.behind;
@@ -258,6 +288,7 @@ impl Census {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{entry::KeyCode, ids::TaskId};
 
     fn total(seconds: &Seconds) -> i64 {
         seconds.exact.values().chain(seconds.coarse.values()).sum()
@@ -285,18 +316,34 @@ mod tests {
     #[test]
     fn counts_by_the_hour_are_not_exact() {
         let pending = Pending(Some(Arc::new(Counts {
+            time: TimeSource::simulated(Millis(0), 1),
+            forecast: Mutex::default(),
             wheels: vec![Mutex::default(), Mutex::default()],
             complete: AtomicBool::new(true),
             uncertain: AtomicBool::new(false),
         })));
         let wheel = WheelNumber::new(1).unwrap();
+        let change = |due| {
+            let id = TaskId::new(due, wheel, 7);
+            let (generation, code) = (0, KeyCode::due(0));
+            pending.change(
+                &Key {
+                    due,
+                    id,
+                    generation,
+                    code,
+                },
+                None,
+                true,
+            );
+        };
         for second in 0..limits::PENDING_SECONDS_MAX {
-            pending.change(wheel, Millis(second as i64 * 1000), 1);
+            change(Millis(second as i64 * 1000));
         }
         assert!(pending.is_exact());
         // The hour takes the one second for which there is no room. The counts are exact again when that hour has passed.
         let due = Millis(limits::PENDING_SECONDS_MAX as i64 * 1000);
-        pending.change(wheel, due, 1);
+        change(due);
         assert!(!pending.is_exact());
         pending.each(
             wheel,

@@ -75,6 +75,15 @@ pub(in crate::flow) enum OneOfList {
     Unreadable,
 }
 
+/// A task as it was read last.
+#[derive(Debug)]
+pub(in crate::flow) enum Told {
+    /// By its row, with the last sign of life of its attempt.
+    Row(Box<TaskRow>, Option<Heartbeat>),
+    /// By the entry that its registration left, and whether it was handed over.
+    Entry(Box<Entry>, bool),
+}
+
 /// Tells whether an entry says what a task without a row is. One of a later generation is of a move whose row was not written:
 /// its mover died, or is about to write it, and the task is as it was registered. A record has no row, and its entry is all.
 fn tells(entry: &Entry) -> bool {
@@ -138,6 +147,28 @@ impl Finder {
         let found = self.with_row(id, row).await;
         drop(place);
         found
+    }
+
+    /// Reads what tells where a task stands.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub(in crate::flow) async fn told(&self, id: TaskId) -> Result<Option<Told>, Fault> {
+        let _place = self.finds.enter().await?;
+        match self.mover.row(id).await?.filter(is_told_by) {
+            Some(row) if is_hidden(&row, self.ctx.now()) => Ok(None),
+            Some(row) => {
+                let heartbeat = self.heartbeat(&row).await?;
+                Ok(Some(Told::Row(Box::new(row), heartbeat)))
+            }
+            None => {
+                let Some(Registered { entry, .. }) = self.registered(id).await? else {
+                    return Ok(None);
+                };
+                let fired = self.fired(&entry).await?;
+                Ok(Some(Told::Entry(Box::new(entry), fired)))
+            }
+        }
     }
 
     /// Reads the row of a task alone.
@@ -384,12 +415,15 @@ impl Finder {
 
     async fn of_entry(&self, found: Registered) -> Result<TaskView, Fault> {
         let Registered { entry, .. } = found;
-        let fired = self.ctx.now() >= entry.start && self.has_fired(&entry).await?;
+        let fired = self.fired(&entry).await?;
         Ok(as_expired(view_of_entry(&entry, fired), self.ctx.now()))
     }
 
     /// Tells whether the entry's task has been handed over, as far as its wheel's clock shows.
-    async fn has_fired(&self, entry: &Entry) -> Result<bool, Fault> {
+    async fn fired(&self, entry: &Entry) -> Result<bool, Fault> {
+        if self.ctx.now() < entry.start {
+            return Ok(false);
+        }
         if matches!(entry.kind, Kind::Look { .. }) {
             // A near task: it goes out from memory at its start.
             return Ok(true);

@@ -244,6 +244,7 @@ impl Mover {
             let answers = self.ctx.store.swap_tasks(&transitions).await;
             failpoint::pass("swapped");
             self.end_waits.wake(ended(&transitions, &answers));
+            self.ctx.watches.wrote(written(&transitions, &answers));
             for (sender, answer) in senders.into_iter().zip(answers) {
                 // A caller that does not wait any more finds out by reading.
                 drop(sender.send(answer));
@@ -281,6 +282,16 @@ impl Mover {
 fn note(before: Option<&TaskRow>, after: &TaskRow) {
     attempt_span::note(before, after);
     end_note::note(before, after);
+}
+
+/// Returns the rows of transitions that were applied.
+fn written<'a>(
+    transitions: &'a [Transition],
+    answers: &'a [Answer],
+) -> impl Iterator<Item = &'a TaskRow> + use<'a> {
+    let written = transitions.iter().zip(answers);
+    let applied = written.filter(|(_, answer)| matches!(answer, Ok(Swapped::Applied)));
+    applied.map(|(transition, _)| &transition.row)
 }
 
 /// Returns the tasks that are terminal by transitions that were applied, or may have been.

@@ -99,6 +99,13 @@ pub(in crate::flow) fn runs(name: &str) -> Result<Partition, Refused> {
     Partition::new(IndexKind::Schedule, [&[RUNS], name.as_bytes()].concat())
 }
 
+/// Returns the place right before the rows of the runs of a time.
+pub(in crate::flow) fn before_runs_of(time: Millis) -> Bytes {
+    let later = sort_key::descending(time.0.max(0).saturating_add(1));
+    // The rest of a sort key, a number and an id, has as many bytes.
+    [&later[..], &[u8::MAX; 24]].concat().into()
+}
+
 /// Returns the row of a run.
 pub(in crate::flow) fn run(
     name: &str,

@@ -11,6 +11,10 @@ use crate::{
     store::index::{IndexKind, IndexPut, Partition, Place, Refused},
 };
 
+/// The partition of the rows that name the callbacks which are polled at each node, in place of workers. No callback has this
+/// name.
+pub(in crate::flow) const POLLED_NAMES: &str = "*";
+
 pub(in crate::flow) fn partition(callback: &str) -> Result<Partition, Refused> {
     Partition::new(IndexKind::Share, callback.as_bytes().to_vec())
 }

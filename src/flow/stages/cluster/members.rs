@@ -251,6 +251,12 @@ impl Members {
         ]
     }
 
+    /// Returns why the queue does not answer this node; none when it does, or was not asked yet.
+    #[must_use]
+    pub(in crate::flow) fn queue_problem(&self) -> Option<String> {
+        self.lock().queue_problem.clone()
+    }
+
     /// Writes this node's row, reads the others', and asks the queue for a sign of life.
     pub(in crate::flow) async fn step(&self) {
         let queue_problem = self

@@ -307,6 +307,7 @@ mod tests {
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
+            watches: Default::default(),
             levels: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),

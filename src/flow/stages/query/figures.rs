@@ -1,6 +1,6 @@
 //! The figures make metrics of what a node remembers, whenever somebody asks for metrics: pending tasks, running attempts,
-//! tasks that wait for a retry or for other tasks, and gates that are not open. Those of held and of dead tasks are read now and
-//! then (`stock`).
+//! tasks that wait for a retry or for other tasks, and gates that are not open. Tasks are counted by the function that counts
+//! them for statistics (`standing`).
 //!
 //! They cost nothing in between. Callbacks beyond the first hundred count together ([`crate::flow::base::labels`]).
 
@@ -13,9 +13,11 @@ use std::{
 use parking_lot::Mutex;
 
 use super::{
+    forecast::Forecaster,
     remembered::Remembered,
-    stats::{STOCK_WAIT_MAX, Statistician, Stats},
-    stock::{ByCallback, Counted, Stock},
+    standing::Standing,
+    stats::{Statistician, Stats},
+    stock::{ByCallback, Stock},
 };
 use crate::{
     flow::{
@@ -43,20 +45,38 @@ pub(in crate::flow) struct Figures {
     ctx: Arc<Context>,
     known: Remembered,
     statistician: Statistician,
-    stock: Stock,
+    forecaster: Forecaster,
     /// Labels that were shown: they fall to zero when nothing counts for them any more.
-    shown: Mutex<[BTreeSet<Labels>; 6]>,
+    shown: Mutex<Shown>,
+}
+
+/// The labels of each metric that were shown last.
+#[derive(Debug, Default)]
+struct Shown {
+    running: BTreeSet<Labels>,
+    retrying: BTreeSet<Labels>,
+    waiting: BTreeSet<Labels>,
+    limited: BTreeSet<Labels>,
+    held: BTreeSet<Labels>,
+    dead: BTreeSet<Labels>,
+    gates: BTreeSet<Labels>,
+    forecast: BTreeSet<Labels>,
 }
 
 impl Figures {
     /// Shows nothing yet.
-    pub(in crate::flow) fn new(ctx: Arc<Context>, known: Remembered, near: Near) -> Self {
+    pub(in crate::flow) fn new(
+        ctx: Arc<Context>,
+        known: Remembered,
+        near: Near,
+        forecaster: Forecaster,
+    ) -> Self {
         let stock = Stock::new(Arc::clone(&ctx), known.callbacks.clone());
         Self {
-            statistician: Statistician::new(Arc::clone(&ctx), known.clone(), near, stock.clone()),
-            stock,
+            statistician: Statistician::new(Arc::clone(&ctx), known.clone(), near, stock),
             known,
             ctx,
+            forecaster,
             shown: Mutex::default(),
         }
     }
@@ -69,52 +89,88 @@ impl Figures {
     /// Sets the metrics to what is so now. A store that is away keeps only the pending tasks as they were.
     pub(in crate::flow) async fn show(&self) {
         let now = self.ctx.now();
-        let running = self.known.deadlines.callbacks();
-        let running = running
-            .iter()
-            .map(|name| (&**name, self.known.deadlines.running(name) as u64));
-        let running = by_callback(running);
-        let retrying = self.known.demand.retrying().all(now);
-        let retrying = by_callback(
-            retrying
-                .iter()
-                .map(|(name, tasks)| (&**name, *tasks as u64)),
-        );
-        let waiting = self.ctx.joins.waiting().counts(now);
-        let waiting = waiting.iter().map(|count| (&*count.callback, count.tasks));
-        let waiting = by_callback(waiting);
+        let unclaimed = self.known.unclaimed();
+        let standing = self.statistician.standing(&unclaimed, now).await;
         let closed = closed(&self.known.callbacks.snapshot().gates(), now);
-        let stock = self.stock.counted(STOCK_WAIT_MAX).await;
         metrics::gauge!("tickwheel_wheels").set(f64::from(self.ctx.shape().wheels()));
-        {
-            let mut shown = self.shown.lock();
-            let [first, second, third, fourth, fifth, sixth] = &mut *shown;
-            if let Some(Counted { held, dead }) = stock {
-                set(fourth, unlabelled(held), |(callback, _), count| {
-                    metrics::gauge!("tickwheel_held_tasks", "callback" => callback).set(count);
-                });
-                set(fifth, unlabelled(dead), |(callback, _), count| {
-                    metrics::gauge!("tickwheel_dead_tasks", "callback" => callback).set(count);
-                });
-            }
-            set(first, running, |(callback, _), count| {
-                metrics::gauge!("tickwheel_running_attempts", "callback" => callback).set(count);
-            });
-            set(second, retrying, |(callback, _), count| {
-                metrics::gauge!("tickwheel_retrying_tasks", "callback" => callback).set(count);
-            });
-            set(sixth, waiting, |(callback, _), count| {
-                metrics::gauge!("tickwheel_waiting_tasks", "callback" => callback).set(count);
-            });
-            set(third, closed, |(callback, gate), count| {
-                metrics::gauge!("tickwheel_gates_closed", "callback" => callback, "gate" => gate)
-                    .set(count);
-            });
+        self.show_standing(standing, closed);
+        if let Some(within) = self.forecaster.within() {
+            self.show_forecast(within);
         }
         // On a cluster the count is a walk through the store, which nobody wants at every scrape.
         if self.ctx.underway.is_some() {
             self.show_pending().await;
         }
+    }
+
+    fn show_standing(&self, standing: Standing, closed: Counts) {
+        let mut shown = self.shown.lock();
+        let Shown {
+            running,
+            retrying,
+            waiting,
+            limited,
+            held,
+            dead,
+            gates,
+            ..
+        } = &mut *shown;
+        set(
+            running,
+            unlabelled(standing.running),
+            |(callback, _), count| {
+                metrics::gauge!("tickwheel_running_attempts", "callback" => callback).set(count);
+            },
+        );
+        set(
+            retrying,
+            unlabelled(standing.retrying),
+            |(callback, _), count| {
+                metrics::gauge!("tickwheel_retrying_tasks", "callback" => callback).set(count);
+            },
+        );
+        set(
+            waiting,
+            unlabelled(standing.waiting),
+            |(callback, _), count| {
+                metrics::gauge!("tickwheel_waiting_tasks", "callback" => callback).set(count);
+            },
+        );
+        set(
+            limited,
+            unlabelled(standing.limited),
+            |(callback, _), count| {
+                metrics::gauge!("tickwheel_limited_tasks", "callback" => callback).set(count);
+            },
+        );
+        if let Some(tasks) = standing.held {
+            set(held, unlabelled(tasks), |(callback, _), count| {
+                metrics::gauge!("tickwheel_held_tasks", "callback" => callback).set(count);
+            });
+        }
+        if let Some(tasks) = standing.dead {
+            set(dead, unlabelled(tasks), |(callback, _), count| {
+                metrics::gauge!("tickwheel_dead_tasks", "callback" => callback).set(count);
+            });
+        }
+        set(gates, closed, |(callback, gate), count| {
+            metrics::gauge!("tickwheel_gates_closed", "callback" => callback, "gate" => gate)
+                .set(count);
+        });
+    }
+
+    fn show_forecast(&self, within: Vec<(String, &'static str, u64)>) {
+        let counts = within.into_iter();
+        let counts = counts.map(|(callback, horizon, tasks)| ((callback, horizon), tasks));
+        let mut shown = self.shown.lock();
+        set(
+            &mut shown.forecast,
+            counts.collect(),
+            |(callback, horizon), count| {
+                metrics::gauge!("tickwheel_due_within", "callback" => callback, "horizon" => horizon)
+                .set(count);
+            },
+        );
     }
 
     async fn show_pending(&self) {
@@ -131,14 +187,6 @@ impl Figures {
             None => tracing::debug!("pending tasks are not counted in time"),
         }
     }
-}
-
-fn by_callback<'a>(counts: impl Iterator<Item = (&'a str, u64)>) -> Counts {
-    let mut sums = Counts::new();
-    for (callback, count) in counts {
-        *sums.entry((labels::label(callback), "")).or_default() += count;
-    }
-    sums
 }
 
 fn unlabelled(counts: ByCallback) -> Counts {
@@ -214,7 +262,7 @@ mod tests {
     fn a_figure_falls_to_zero_once() {
         let (mut shown, seen) = (BTreeSet::new(), RefCell::new(Vec::new()));
         let note = |(callback, _): Labels, count| seen.borrow_mut().push((callback, count));
-        let counts = || by_callback([("figures-work", 2), ("figures-work", 1)].into_iter());
+        let counts = || Counts::from([(("figures-work".to_owned(), ""), 3)]);
         set(&mut shown, counts(), note);
         set(&mut shown, Counts::new(), note);
         set(&mut shown, Counts::new(), note);

@@ -38,6 +38,52 @@ const TIDY_EVERY: Duration = Duration::from_secs(60);
 struct Poll {
     at: Moment,
     version: Option<String>,
+    /// Polls that are waiting.
+    waiting: u32,
+}
+
+impl Poll {
+    fn new(version: Option<&str>, at: Moment) -> Self {
+        Self {
+            at,
+            version: version.map(str::to_owned),
+            waiting: 0,
+        }
+    }
+
+    /// Returns how long ago it was: a poll that waits is one of now.
+    fn ago(&self, now: Moment) -> Duration {
+        if self.waiting > 0 {
+            Duration::ZERO
+        } else {
+            now.since(self.at)
+        }
+    }
+
+    fn is_kept(&self, now: Moment) -> bool {
+        self.ago(now) <= KEPT
+    }
+}
+
+/// A poll that waits, until it is dropped.
+#[derive(Debug)]
+pub(in crate::flow) struct Polling {
+    of: Pollers,
+    worker: String,
+    callbacks: Vec<String>,
+}
+
+impl Drop for Polling {
+    fn drop(&mut self) {
+        let now = self.of.time.moment();
+        let mut seen = self.of.lock();
+        for callback in &self.callbacks {
+            let workers = seen.by_name.get_mut(callback);
+            if let Some(poll) = workers.and_then(|workers| workers.get_mut(&self.worker)) {
+                (poll.at, poll.waiting) = (now, poll.waiting.saturating_sub(1));
+            }
+        }
+    }
 }
 
 /// The workers of each callback, and the last poll of each.
@@ -64,16 +110,36 @@ impl Pollers {
         }
     }
 
-    /// Notes that a worker polls for callbacks.
-    pub fn polled(&self, worker: &str, version: Option<&str>, callbacks: &[String]) {
+    /// Notes that a worker polls for callbacks, as long as the answer is held.
+    pub(in crate::flow) fn polls(
+        &self,
+        worker: &str,
+        version: Option<&str>,
+        callbacks: &[String],
+    ) -> Polling {
         let now = self.time.moment();
         let mut seen = self.lock();
         for callback in callbacks {
-            if let Some(workers) = seen.by_name.get_mut(callback) {
-                note(workers, worker, version, now);
-            } else if seen.has_room(now) {
-                let first = [(worker.to_owned(), Poll::new(version, now))].into();
-                seen.by_name.insert(callback.clone(), first);
+            if let Some(poll) = seen.note(callback, (worker, version), now) {
+                poll.waiting += 1;
+            }
+        }
+        drop(seen);
+        Polling {
+            of: self.clone(),
+            worker: worker.to_owned(),
+            callbacks: callbacks.to_vec(),
+        }
+    }
+
+    /// Notes that a worker takes tasks of callbacks that it has from the queue itself.
+    pub fn claims<'a>(&self, worker: &str, callbacks: impl Iterator<Item = &'a str>) {
+        let now = self.time.moment();
+        let mut seen = self.lock();
+        let mut last = None;
+        for callback in callbacks {
+            if last.replace(callback) != Some(callback) {
+                seen.note(callback, (worker, None), now);
             }
         }
     }
@@ -87,20 +153,23 @@ impl Pollers {
         let polled = workers.map(|(worker, poll)| Polled {
             worker: worker.clone(),
             version: poll.version.clone(),
-            ago: now.since(poll.at),
+            ago: poll.ago(now),
         });
         polled.filter(|polled| polled.ago <= KEPT).collect()
     }
 
-    /// Returns the callbacks for which workers have polled lately.
+    /// Returns the callbacks for which workers have polled lately, and how long ago the last of them did.
     #[must_use]
-    pub fn callbacks(&self) -> Vec<String> {
+    pub fn callbacks(&self) -> Vec<(String, Duration)> {
         let now = self.time.moment();
         let seen = self.lock();
-        let is_kept = |poll: &Poll| now.since(poll.at) <= KEPT;
-        let kept = seen.by_name.iter();
-        kept.filter(|(_, workers)| workers.values().any(is_kept))
-            .map(|(name, _)| name.clone())
+        let last = |workers: &BTreeMap<String, Poll>| {
+            let ago = workers.values().map(|poll| poll.ago(now)).min();
+            ago.filter(|ago| *ago <= KEPT)
+        };
+        let names = seen.by_name.iter();
+        names
+            .filter_map(|(name, workers)| Some((name.clone(), last(workers)?)))
             .collect()
     }
 
@@ -110,6 +179,37 @@ impl Pollers {
 }
 
 impl Seen {
+    /// Notes a poll; none when there is no room for it.
+    fn note(
+        &mut self,
+        callback: &str,
+        (worker, version): (&str, Option<&str>),
+        now: Moment,
+    ) -> Option<&mut Poll> {
+        if !self.by_name.contains_key(callback) {
+            if !self.has_room(now) {
+                return None;
+            }
+            self.by_name.insert(callback.to_owned(), BTreeMap::new());
+        }
+        let workers = self.by_name.get_mut(callback)?;
+        if !workers.contains_key(worker) {
+            if workers.len() >= CALLBACK_WORKERS_MAX {
+                workers.retain(|_, poll| poll.is_kept(now));
+            }
+            if workers.len() >= CALLBACK_WORKERS_MAX {
+                return None;
+            }
+            workers.insert(worker.to_owned(), Poll::new(version, now));
+        }
+        let poll = workers.get_mut(worker)?;
+        poll.at = now;
+        if version.is_some() && poll.version.as_deref() != version {
+            poll.version = version.map(str::to_owned);
+        }
+        Some(poll)
+    }
+
     /// Tells whether there is room for another callback, after those that are forgotten have gone.
     fn has_room(&mut self, now: Moment) -> bool {
         let tidied = self
@@ -117,34 +217,10 @@ impl Seen {
             .is_some_and(|tidied| now.since(tidied) < TIDY_EVERY);
         if self.by_name.len() >= POLLED_NAMES_MAX && !tidied {
             self.tidied = Some(now);
-            let is_kept = |poll: &Poll| now.since(poll.at) <= KEPT;
             self.by_name
-                .retain(|_, workers| workers.values().any(is_kept));
+                .retain(|_, workers| workers.values().any(|poll| poll.is_kept(now)));
         }
         self.by_name.len() < POLLED_NAMES_MAX
-    }
-}
-
-impl Poll {
-    fn new(version: Option<&str>, at: Moment) -> Self {
-        let version = version.map(str::to_owned);
-        Self { at, version }
-    }
-}
-
-fn note(workers: &mut BTreeMap<String, Poll>, worker: &str, version: Option<&str>, now: Moment) {
-    if let Some(poll) = workers.get_mut(worker) {
-        poll.at = now;
-        if poll.version.as_deref() != version {
-            poll.version = version.map(str::to_owned);
-        }
-        return;
-    }
-    if workers.len() >= CALLBACK_WORKERS_MAX {
-        workers.retain(|_, poll| now.since(poll.at) <= KEPT);
-    }
-    if workers.len() < CALLBACK_WORKERS_MAX {
-        workers.insert(worker.to_owned(), Poll::new(version, now));
     }
 }
 
@@ -157,9 +233,9 @@ mod tests {
     async fn workers_are_remembered_for_ten_minutes_and_are_bounded() {
         let pollers = Pollers::new(TimeSource::simulated(Millis(0), 1));
         let mail = ["mail".to_owned()];
-        pollers.polled("one", Some("1.0"), &mail);
+        drop(pollers.polls("one", Some("1.0"), &mail));
         tokio::time::advance(KEPT / 2).await;
-        pollers.polled("two", None, &mail);
+        pollers.claims("two", ["mail", "mail"].into_iter());
         let versions = pollers.of("mail").into_iter().map(|polled| polled.version);
         assert_eq!(versions.collect::<Vec<_>>(), [Some("1.0".to_owned()), None]);
         let ago = |polled: Vec<Polled>| -> Vec<(String, Duration)> {
@@ -172,8 +248,27 @@ mod tests {
         tokio::time::advance(KEPT / 2 + Duration::from_secs(1)).await;
         assert_eq!(pollers.of("mail").len(), 1);
         for number in 0..=CALLBACK_WORKERS_MAX {
-            pollers.polled(&format!("w{number}"), None, &mail);
+            drop(pollers.polls(&format!("w{number}"), None, &mail));
         }
         assert_eq!(pollers.of("mail").len(), CALLBACK_WORKERS_MAX);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_poll_that_waits_is_one_of_now() {
+        let pollers = Pollers::new(TimeSource::simulated(Millis(0), 1));
+        let mail = ["mail".to_owned()];
+        let (first, second) = (
+            pollers.polls("one", None, &mail),
+            pollers.polls("one", None, &mail),
+        );
+        tokio::time::advance(KEPT * 2).await;
+        let ago = || pollers.callbacks().first().map(|(_, ago)| *ago);
+        drop(first);
+        assert_eq!(ago(), Some(Duration::ZERO));
+        drop(second);
+        tokio::time::advance(KEPT).await;
+        assert_eq!(ago(), Some(KEPT));
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(ago(), None);
     }
 }

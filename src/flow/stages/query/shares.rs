@@ -3,12 +3,13 @@
 //!
 //! Each node knows its own share from memory. On a cluster it writes its shares into the index, a row for a callback and node, as
 //! plain writes: once a second what has changed, and the rest more seldom. A callback without activity costs nothing. Rows end
-//! by themselves, so those of a dead node are gone after half a minute. A node of an earlier version writes none and reads none:
-//! its share is missing, and nothing else. Nothing rests on shares.
+//! by themselves, so those of a dead node are gone after half a minute. One more row names the callbacks that are polled. A node
+//! of an earlier version writes none and reads none: its share is missing, and nothing else. Nothing rests on shares.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
+    time::Duration,
 };
 
 use parking_lot::Mutex;
@@ -26,17 +27,17 @@ use crate::{
     },
     model::{
         callback_share::{CallbackShare, SeenWorker},
-        time::Millis,
+        time::{Millis, whole_millis},
     },
     schema::decode_callback_share,
     store::{
         self,
-        index::{IndexPut, IndexRange, Refused},
+        index::{IndexPut, IndexRange, IndexRow, Refused},
     },
 };
 
 /// Times of polls are told to this precision, so that a worker that polls all the time does not change its share each second.
-const POLLED_TO_MS: i64 = 10_000;
+pub(super) const POLLED_TO: Duration = Duration::from_secs(10);
 
 /// The shares. Cheap to clone; clones are the same.
 #[derive(Debug, Clone)]
@@ -69,8 +70,41 @@ impl Shares {
         &self.pollers
     }
 
+    /// Returns the names of callbacks that are polled at this node, as a share has workers: the last polled ones.
+    fn own_names(&self) -> CallbackShare {
+        let now = self.ctx.now();
+        let mut polled = self.pollers.callbacks();
+        polled.sort_by_key(|(_, ago)| *ago);
+        polled.truncate(CALLBACK_WORKERS_MAX);
+        let name = |(name, ago): (String, Duration)| SeenWorker {
+            name,
+            version: None,
+            last: now.before(ago),
+        };
+        CallbackShare {
+            workers: polled.into_iter().map(name).collect(),
+            ..CallbackShare::default()
+        }
+    }
+
+    /// Returns the names of callbacks that are polled at any node, some of them where there are many.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(in crate::flow) async fn polled_names(&self) -> Result<Vec<String>, Fault> {
+        let own = self.pollers.callbacks().into_iter().map(|(name, _)| name);
+        let mut names: BTreeSet<String> = own.collect();
+        for share in self.others(shares::POLLED_NAMES).await? {
+            names.extend(share.workers.into_iter().map(|worker| worker.name));
+        }
+        Ok(names.into_iter().collect())
+    }
+
     /// Returns the share of this node.
     fn own(&self, callback: &str) -> (CallbackShare, bool) {
+        if callback == shares::POLLED_NAMES {
+            return (self.own_names(), true);
+        }
         let now = self.ctx.now();
         let (ready, oldest, exact) = self.known.demand.of(callback);
         let (late, latest_ms) = self.known.pulse.late_of(now, callback);
@@ -97,8 +131,16 @@ impl Shares {
     /// When the store is away.
     pub(in crate::flow) async fn of(&self, callback: &str) -> Result<(CallbackShare, bool), Fault> {
         let (mut sum, exact) = self.own(callback);
+        for share in self.others(callback).await? {
+            sum.add(share, CALLBACK_WORKERS_MAX);
+        }
+        Ok((sum, exact))
+    }
+
+    /// Returns the present shares of the other nodes.
+    async fn others(&self, callback: &str) -> Result<Vec<CallbackShare>, Fault> {
         if self.ctx.underway.is_some() {
-            return Ok((sum, exact));
+            return Ok(Vec::new());
         }
         let range = IndexRange {
             partition: shares::partition(callback)?,
@@ -106,18 +148,17 @@ impl Shares {
             rows_max: SHARES_READ_MAX,
         };
         let now = self.ctx.now();
-        for row in self.ctx.store.index_range(&range).await?.rows {
-            if row.sort.as_ref() == self.ctx.me.0.as_bytes() {
-                continue;
-            }
+        let rows = self.ctx.store.index_range(&range).await?.rows.into_iter();
+        let others = rows.filter(|row| row.sort.as_ref() != self.ctx.me.0.as_bytes());
+        let share = |row: IndexRow| match decode_callback_share(row.value) {
+            Ok((at, share)) => is_current(at, now).then_some(share),
             // A share of a later version that cannot be read is left out.
-            match decode_callback_share(row.value) {
-                Ok((at, share)) if is_current(at, now) => sum.add(share, CALLBACK_WORKERS_MAX),
-                Ok(_) => {}
-                Err(error) => tracing::debug!(callback, %error, "a share cannot be read"),
+            Err(error) => {
+                tracing::debug!(callback, %error, "a share cannot be read");
+                None
             }
-        }
-        Ok((sum, exact))
+        };
+        Ok(others.filter_map(share).collect())
     }
 
     /// Tells the shares of this node until `stop`. A node that has its store for itself tells none.
@@ -168,7 +209,11 @@ impl Shares {
         let told = self.told.lock();
         let mut names: BTreeSet<String> = told.keys().cloned().collect();
         names.extend(self.known.pulse.callbacks(now));
-        names.extend(self.pollers.callbacks());
+        let polled = self.pollers.callbacks();
+        if !polled.is_empty() {
+            names.insert(shares::POLLED_NAMES.to_owned());
+        }
+        names.extend(polled.into_iter().map(|(name, _)| name));
         let deadlines = self.known.deadlines.callbacks();
         names.extend(deadlines.iter().map(|name| name.to_string()));
         let retrying = self.known.demand.retrying().all(now);
@@ -196,10 +241,11 @@ impl Shares {
     }
 }
 
-/// Returns a share in which times of polls are told to the precision of [`POLLED_TO_MS`].
+/// Returns a share in which times of polls are told to the precision of [`POLLED_TO`].
 fn rounded(mut share: CallbackShare) -> CallbackShare {
+    let precision = whole_millis(POLLED_TO);
     for worker in &mut share.workers {
-        worker.last = Millis(worker.last.0.div_euclid(POLLED_TO_MS) * POLLED_TO_MS);
+        worker.last = Millis(worker.last.0.div_euclid(precision) * precision);
     }
     share
 }

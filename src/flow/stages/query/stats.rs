@@ -6,15 +6,12 @@
 //! ([`crate::flow::base::figures::pending`]). On a cluster a bounded walk ahead of each wheel finds some of them, and the figures
 //! say so.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::Mutex;
 
-use super::{
-    remembered::Remembered,
-    stock::{Counted, Stock},
-};
+use super::{remembered::Remembered, standing::Standing, stock::Stock};
 use crate::{
     flow::{
         base::{
@@ -39,9 +36,6 @@ use crate::{
     store::{Freshness, NodeRow, RangeScan},
     time_source::Moment,
 };
-
-/// How long a reading waits for the count of held and dead tasks. It goes on behind, and the next reading has it.
-pub(super) const STOCK_WAIT_MAX: Duration = Duration::from_millis(500);
 
 /// Wheels that are read at once.
 const WHEELS_AT_ONCE: usize = 8;
@@ -112,19 +106,6 @@ pub struct Pending {
     pub tasks: u64,
     /// The count was not cut short: there are no others.
     pub complete: bool,
-}
-
-/// Tasks that have not ended, or need a person, by what they wait for.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Standing {
-    /// Tasks that wait for their next attempt, as this node knows.
-    pub retrying: u64,
-    /// Tasks that wait for the ends of others, as this node knows.
-    pub waiting: u64,
-    /// Due tasks that gates hold, by the label of their callback, on all nodes; none before the first count.
-    pub held: Option<BTreeMap<String, u64>>,
-    /// Tasks that are dead and kept, on all nodes; none before the first count.
-    pub dead: Option<u64>,
 }
 
 /// The whole picture.
@@ -240,14 +221,15 @@ impl Statistician {
                 },
             }
         });
+        let unclaimed = self.known.unclaimed();
         let mut stats = Stats {
             at: now,
             nodes,
             wheels: seen.iter().map(|(wheel, row, _)| (*wheel, *row)).collect(),
             pending: pending.to_vec(),
             exact,
-            unclaimed: self.known.unclaimed(),
-            standing: self.standing(now).await,
+            standing: self.standing(&unclaimed, now).await,
+            unclaimed,
             gates: self.gates(now),
             seconds: self.known.pulse.seconds(now),
             lateness: None,
@@ -258,17 +240,8 @@ impl Statistician {
     }
 
     /// Counts what waits for something else than its start or a worker.
-    async fn standing(&self, now: Millis) -> Standing {
-        let retrying = self.known.demand.retrying().all(now);
-        let waiting = self.ctx.joins.waiting().counts(now);
-        let counted = self.stock.counted(STOCK_WAIT_MAX).await;
-        let (held, dead) = counted.map(|Counted { held, dead }| (held, dead)).unzip();
-        Standing {
-            retrying: retrying.iter().map(|(_, tasks)| *tasks as u64).sum(),
-            waiting: waiting.iter().map(|count| count.tasks).sum(),
-            held,
-            dead: dead.map(|dead| dead.values().sum()),
-        }
+    pub(super) async fn standing(&self, unclaimed: &Unclaimed, now: Millis) -> Standing {
+        Standing::read(&self.ctx, &self.known, &self.stock, unclaimed, now).await
     }
 
     fn gates(&self, now: Millis) -> Vec<(String, Gate)> {
@@ -280,7 +253,7 @@ impl Statistician {
     /// Counts what waits in this node's memory for its start.
     fn near(&self, now: Millis) -> [u64; Horizon::ALL.len()] {
         let mut counts = [0; Horizon::ALL.len()];
-        self.near.each(|due| add(&mut counts, due, now, 1));
+        self.near.each(|due, _| add(&mut counts, due, now, 1));
         counts
     }
 

@@ -29,8 +29,8 @@ use crate::{
 /// A count takes at most one part in so many of the time.
 const SHARE: u32 = 100;
 
-/// The counts by the label of the callback.
-pub(super) type ByCallback = BTreeMap<String, u64>;
+/// Numbers by the label of the callback.
+pub(in crate::flow) type ByCallback = BTreeMap<String, u64>;
 
 /// A count.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

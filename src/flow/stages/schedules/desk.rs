@@ -22,7 +22,7 @@ use crate::{
             context::Context,
             documents,
             read::find::Finder,
-            tables::schedules::Why,
+            tables::schedules::{self, Why},
             zones::Zones,
         },
         life::{
@@ -31,7 +31,7 @@ use crate::{
         },
         stages::cluster::members::Members,
     },
-    limits::{JOB_ITEMS_IN_FLIGHT_MAX, SCHEDULE_RACES_MAX},
+    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RUNS_PAGE_MAX, SCHEDULE_RACES_MAX},
     model::{
         draft::Defaults,
         key::OnConflict,
@@ -395,6 +395,21 @@ impl Desk {
             .buffered(JOB_ITEMS_IN_FLIGHT_MAX);
         let runs: Vec<Result<ListedRun, Fault>> = read.collect().await;
         Ok((runs.into_iter().collect::<Result<_, _>>()?, next))
+    }
+
+    /// Returns the runs that are listed at one time of a schedule.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub async fn runs_at(&self, name: &str, time: Millis) -> Result<Vec<Listed>, Fault> {
+        let before = schedules::before_runs_of(time);
+        let (mut listed, _) = self
+            .driver
+            .runs
+            .page(name, Some(before), RUNS_PAGE_MAX)
+            .await?;
+        listed.retain(|listed| listed.run.time == time);
+        Ok(listed)
     }
 
     /// Starts a run now, whatever its schedule says. Requests with one mark start one run.

@@ -8,7 +8,7 @@ use crate::{
         embedded::{
             disk::database::{Open, Space},
             faults::fault,
-            key,
+            key, value,
         },
         row,
     },
@@ -33,7 +33,7 @@ pub(in crate::store::embedded) fn read(
     let mut place: Option<(Key, bool)> = None;
     let mut rows = 0;
     for row in open.space(Space::Due).range(lower..key::END.to_vec()) {
-        let (bytes, value) = row
+        let (bytes, bytes_of_value) = row
             .into_inner()
             .map_err(|cause| fault("count what is pending", &cause))?;
         rows += 1;
@@ -54,10 +54,14 @@ pub(in crate::store::embedded) fn read(
         if written >= before || std::mem::replace(seen, true) || key.due < from {
             continue;
         }
-        if let [kind, flags, ..] = *value
+        if let [kind, flags, ..] = *bytes_of_value
             && row::is_first(kind.cast_signed(), flags.cast_signed())
         {
-            found.firsts.push(key);
+            let entry = value::parse_entry(key, written, &bytes_of_value);
+            let callback = entry
+                .ok()
+                .and_then(|entry| entry.spec.callback().map(str::to_owned));
+            found.firsts.push((key, callback));
         }
     }
     Ok(found)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from .._call import Call
-from ..models import ClusterResponse, IdsResponse, Readiness, StatsResponse
+from .._values import Duration, duration_text
+from ..models import ClusterResponse, ForecastResponse, IdsResponse, Readiness, StatsResponse
 from .group import Group
 
 
@@ -20,6 +21,16 @@ class Cluster(Group):
     async def stats(self) -> StatsResponse:
         """What a node does, what waits, and tasks that no worker takes."""
         call: Call[StatsResponse] = Call("getStats", "GET", "/v1/stats", StatsResponse, repeatable=True)
+        return await self._send(call)
+
+    async def forecast(
+        self, *, callback: str | None = None, step: Duration | None = None, count: int | None = None
+    ) -> ForecastResponse:
+        """How many tasks are due in `count` steps ahead, of one callback or of all."""
+        query = {"callback": callback, "step": None if step is None else duration_text(step), "count": count}
+        call: Call[ForecastResponse] = Call(
+            "getForecast", "GET", "/v1/forecast", ForecastResponse, query=query, repeatable=True
+        )
         return await self._send(call)
 
     async def ids(self) -> IdsResponse:

@@ -21,6 +21,7 @@ from ..models import (
     PreviewResponse,
     RunResponse,
     ScheduleResponse,
+    ScheduleWhyResponse,
     TaskResponse,
 )
 from ..requests import NamedSchedule as NamedScheduleRequest
@@ -166,6 +167,14 @@ class Schedules(Group):
         query = {"count": count, "from": None if start is None else instant_text(start)}
         call: Call[PreviewResponse] = Call(
             "previewSchedule", "GET", _ONE + "/preview", PreviewResponse, {"name": name}, query=query, repeatable=True
+        )
+        return await self._send(call)
+
+    async def why(self, name: str, *, time: Instant | None = None) -> ScheduleWhyResponse:
+        """The cause that a time has no run, or its run; without a time, of the last one that has passed."""
+        query = {"time": None if time is None else instant_text(time)}
+        call: Call[ScheduleWhyResponse] = Call(
+            "explainSchedule", "GET", _ONE + "/why", ScheduleWhyResponse, {"name": name}, query=query, repeatable=True
         )
         return await self._send(call)
 

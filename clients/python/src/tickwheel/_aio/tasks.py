@@ -6,9 +6,10 @@ import time
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
-from .. import _encode, _forks
+from .. import _decode, _encode, _forks
 from .._call import Call
 from .._compat import Unpack
+from .._events import EventParts
 from .._values import Duration, Instant, duration_text, instant_text, seconds
 from ..errors import InvalidArgument, TickwheelError
 from ..models import (
@@ -17,9 +18,11 @@ from ..models import (
     ListTasksAnswer,
     RescheduleResponse,
     RetryFailedAnswer,
+    TaskEvent,
     TaskResponse,
     TaskState,
     TreeResponse,
+    WhyResponse,
 )
 from ..requests import TaskRequest
 from .group import Group
@@ -247,6 +250,25 @@ class Tasks(Group):
             "getTree", "GET", _ONE + "/tree", TreeResponse, {"id": id}, query={"depth": depth}, repeatable=True
         )
         return await self._send(call)
+
+    async def why(self, id: str) -> WhyResponse:
+        """The causes that keep a task from running, in the order of time, and one sentence about the first."""
+        call: Call[WhyResponse] = Call("explainTask", "GET", _ONE + "/why", WhyResponse, {"id": id}, repeatable=True)
+        return await self._send(call)
+
+    async def events(self, id: str, *, last_event_id: str | None = None) -> AsyncIterator[TaskEvent]:
+        """What becomes of a task: the attempts that have ended, its present state and each later one, to its end.
+
+        A reader that comes back with the id of its last event, such as `0.1.claimed`, gets what it has not seen.
+        """
+        call: Call[bytes] = Call(
+            "watchTask", "GET", _ONE + "/events", bytes, {"id": id}, headers={"last-event-id": last_event_id}
+        )
+        parts = EventParts()
+        async for piece in self._transport.stream(call):
+            for kind, data in parts.feed(piece):
+                if kind == "state":
+                    yield _decode.answer(TaskEvent, data)
 
     async def draw(self, id: str, format: Drawing = "mermaid", *, depth: int | None = None) -> str:
         """The tree of a task as a drawing."""

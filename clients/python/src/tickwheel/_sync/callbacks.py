@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from .. import _encode
 from .._call import Call
 from .._compat import Unpack
+from .._events import EventParts
 from .._values import Instant
 from ..models import CallbackResponse, GateState, ListCallbacksAnswer
 from ..requests import CallbackRequest
@@ -28,6 +30,14 @@ class Callbacks(Group):
             repeatable=True,
         )
         return self._items(call, lambda page: page.callbacks)
+
+    def events(self, name: str) -> Iterator[tuple[str, Any]]:
+        """Type and data of each event of a callback: `scope` comes first, then `state`, and `missed` where some were lost."""
+        call: Call[bytes] = Call("watchCallback", "GET", "/v1/callbacks/{name}/events", bytes, {"name": name})
+        parts = EventParts()
+        for piece in self._transport.stream(call):
+            for event in parts.feed(piece):
+                yield event
 
     def get(self, name: str) -> CallbackResponse:
         """A callback: its configuration, its gates, and what it does now."""

@@ -6,7 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from .._call import Call
-from ..models import ClusterResponse, IdsResponse, Readiness, StatsResponse
+from .._values import Duration, duration_text
+from ..models import ClusterResponse, ForecastResponse, IdsResponse, Readiness, StatsResponse
 from .group import Group
 
 
@@ -21,6 +22,14 @@ class Cluster(Group):
     def stats(self) -> StatsResponse:
         """What a node does, what waits, and tasks that no worker takes."""
         call: Call[StatsResponse] = Call("getStats", "GET", "/v1/stats", StatsResponse, repeatable=True)
+        return self._send(call)
+
+    def forecast(
+        self, *, callback: str | None = None, step: Duration | None = None, count: int | None = None
+    ) -> ForecastResponse:
+        """How many tasks are due in `count` steps ahead, of one callback or of all."""
+        query = {"callback": callback, "step": None if step is None else duration_text(step), "count": count}
+        call: Call[ForecastResponse] = Call("getForecast", "GET", "/v1/forecast", ForecastResponse, query=query, repeatable=True)
         return self._send(call)
 
     def ids(self) -> IdsResponse:
