@@ -44,6 +44,8 @@ use crate::http::{
     ),
     // A service without any key is open.
     security(("api_key" = []), ()),
+    // The data of events: no answer of one type has it.
+    components(schemas(crate::api::event::TaskEvent)),
     tags(
         (name = "tasks", description = "Register, read, list, cancel and reschedule tasks"),
         (name = "dead letters", description = "Look at, redrive and delete dead tasks"),

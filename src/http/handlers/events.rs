@@ -47,7 +47,7 @@ use crate::{
         ("id" = String, Path, description = "The task's id"),
         ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen, such as `0.1.claimed`")),
     responses(
-        (status = 200, description = "Events, each with a `TaskEvent`", body = TaskEvent, content_type = "text/event-stream"),
+        (status = 200, description = "Events, each with a `TaskEvent`", body = String, content_type = "text/event-stream"),
         (status = 204, description = "The task has ended, and its end was seen"),
         (status = "default", description = "Not followed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn task(
@@ -90,7 +90,7 @@ pub(in crate::http) async fn task(
         ("name" = String, Path, description = "The callback"),
         ("last-event-id" = Option<String>, Header, description = "The id of the last event that was seen: the events since then count as missed")),
     responses(
-        (status = 200, description = "Events, most with a `TaskEvent`", body = TaskEvent, content_type = "text/event-stream"),
+        (status = 200, description = "Events, most with a `TaskEvent`", body = String, content_type = "text/event-stream"),
         (status = "default", description = "Not followed", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn callback(
     State(api): State<Api>,

@@ -4442,7 +4442,11 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["TaskEvent"];
+                    /**
+                     * @example event: scope
+                     *     data: {"callback":"send_email","node":"node-1","all":true}
+                     */
+                    "text/event-stream": string;
                 };
             };
             /** @description Not followed */
@@ -7238,7 +7242,12 @@ export interface operations {
                     [name: string]: unknown;
                 };
                 content: {
-                    "text/event-stream": components["schemas"]["TaskEvent"];
+                    /**
+                     * @example event: state
+                     *     id: 0.1.claimed
+                     *     data: {"task":"01a224f3-ff5f-8001-8f38-998015354c13","state":"claimed","generation":0,"attempt":1,"worker":"mailer-1"}
+                     */
+                    "text/event-stream": string;
                 };
             };
             /** @description The task has ended, and its end was seen */

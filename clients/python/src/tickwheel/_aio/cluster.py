@@ -28,9 +28,7 @@ class Cluster(Group):
     ) -> ForecastResponse:
         """How many tasks are due in `count` steps ahead, of one callback or of all."""
         query = {"callback": callback, "step": None if step is None else duration_text(step), "count": count}
-        call: Call[ForecastResponse] = Call(
-            "getForecast", "GET", "/v1/forecast", ForecastResponse, query=query, repeatable=True
-        )
+        call: Call[ForecastResponse] = Call("getForecast", "GET", "/v1/forecast", ForecastResponse, query=query, repeatable=True)
         return await self._send(call)
 
     async def ids(self) -> IdsResponse:
