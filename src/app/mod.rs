@@ -10,7 +10,11 @@ mod parts;
 #[cfg_attr(not(feature = "cluster"), path = "no_servers.rs")]
 mod servers;
 
-use std::{net::SocketAddr, sync::Arc, time::Duration};
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+    time::Duration,
+};
 
 use axum::Router;
 use executor::{
@@ -59,6 +63,10 @@ pub struct Options {
     pub read_only: bool,
     /// Further names that its API answers to: `HOST` or `HOST:PORT`.
     pub allowed_hosts: Vec<String>,
+    /// The path under which people find the dashboard; empty at the root.
+    pub base_path: String,
+    /// The proxies whose word about prefix and scheme is taken.
+    pub proxies: Vec<IpAddr>,
     /// The files of TLS; without them the API is answered in the clear.
     pub tls: Option<tls::Files>,
     /// The store.
@@ -344,6 +352,8 @@ fn api_options(
     api.keys_required = !address.ip().is_loopback() && !options.insecure;
     api.read_only = options.read_only;
     api.tls = options.tls.is_some();
+    api.base_path = options.base_path.clone();
+    api.proxies = http::Proxies(options.proxies.clone());
     api
 }
 

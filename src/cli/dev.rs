@@ -102,7 +102,7 @@ fn welcome(
         "
 Tickwheel {version}: the whole service in one process.
 
-  status page      http://{address}
+  dashboard        http://{address}
   API reference    http://{address}/docs
   tasks are kept   {directory}{kept}
 

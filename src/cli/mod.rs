@@ -52,6 +52,7 @@ mod task;
 mod times;
 mod top;
 mod tree;
+mod ui;
 mod variables;
 mod wait;
 mod why;
@@ -134,6 +135,8 @@ enum Command {
     /// Show how many tasks are due in the time ahead.
     #[command(after_help = EXIT_CODES)]
     Forecast(forecast::Command),
+    /// Serve the dashboard of a service that runs elsewhere.
+    Ui(ui::Command),
     /// Make, list and revoke API keys: who may do what.
     #[command(subcommand, after_help = EXIT_CODES)]
     ApiKey(api_key::Command),
@@ -338,6 +341,7 @@ pub async fn run(cli: Cli) -> ExitCode {
         Command::Cluster(command) => Box::pin(cluster::run(command)).await,
         Command::Top(command) => Box::pin(top::run(command)).await,
         Command::Forecast(command) => Box::pin(forecast::run(command)).await,
+        Command::Ui(command) => Box::pin(ui::run(command)).await,
         Command::ApiKey(command) => Box::pin(api_key::run(command)).await,
         Command::Backup(command) => Box::pin(backup::run(command)).await,
         Command::Worker(command) => Box::pin(worker::run(command)).await,

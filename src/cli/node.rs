@@ -53,6 +53,8 @@ pub(super) fn options(settings: &Settings) -> Result<app::Options, Failure> {
         insecure: settings.insecure,
         read_only: settings.read_only,
         allowed_hosts: settings.allowed_hosts.clone(),
+        base_path: settings.base_path.clone(),
+        proxies: settings.proxies.clone(),
         tls: tls(settings),
         store: store(settings)?,
         queue: queue(settings)?,

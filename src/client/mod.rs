@@ -31,6 +31,8 @@ mod error;
 mod ids;
 mod jobs;
 mod list;
+#[cfg(feature = "cli")]
+mod pass;
 mod schedules;
 mod task;
 mod transport;

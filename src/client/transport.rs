@@ -157,6 +157,44 @@ impl Transport {
         Err(refusal.unwrap_or_else(|| transport(format!("it answered {status}"), true)))
     }
 
+    /// Hands a request on, and returns the answer, whatever it is. The next server is tried only where none was reached.
+    #[cfg(feature = "cli")]
+    pub(super) async fn pass(
+        &self,
+        call: &Call,
+        headers: &header::HeaderMap,
+    ) -> Result<(StatusCode, header::HeaderMap, Bytes), Error> {
+        let first = self.preferred.load(Ordering::Relaxed);
+        let count = self.servers.len();
+        let servers = self.servers.iter().enumerate().cycle();
+        let mut last = Error::Invalid("no server was given".to_owned());
+        for (place, server) in servers.skip(first).take(count) {
+            let request = self.request(server, call).headers(headers.clone());
+            let exchange = async {
+                let response = request.send().await?;
+                let (status, headers) = (response.status(), response.headers().clone());
+                Ok::<_, reqwest::Error>((status, headers, response.bytes().await?))
+            };
+            let (reason, sent) = match self.time.within(call.limit, exchange).await {
+                Some(Ok(answer)) => {
+                    self.preferred.store(place, Ordering::Relaxed);
+                    return Ok(answer);
+                }
+                Some(Err(error)) => (with_causes(&error), !error.is_connect()),
+                None => (format!("no answer within {:?}", call.limit), true),
+            };
+            last = Error::Transport {
+                server: server.clone(),
+                reason,
+                sent,
+            };
+            if sent {
+                break;
+            }
+        }
+        Err(last)
+    }
+
     fn request(&self, server: &str, call: &Call) -> reqwest::RequestBuilder {
         let request = self
             .http

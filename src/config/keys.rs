@@ -8,8 +8,8 @@ use super::{
     key::put,
     server_keys as servers,
     text::{
-        duration, endpoint, hosts, log_filter, log_format, names, number, optional, queue, ratio,
-        required, roles, store, switch,
+        addresses, duration, endpoint, hosts, log_filter, log_format, names, number, optional,
+        prefix, queue, ratio, required, roles, store, switch,
     },
 };
 use crate::{
@@ -91,6 +91,26 @@ pub(super) const KEYS: &[Key] = &[
         about: "Further names that the API answers to, HOST or HOST:PORT, such as those of a proxy or of a service in a cluster.",
         why: "None: localhost, the address it listens on and the advertised one are always known; any other name may be a web page's, bound to this address.",
         set: |s, text| put(&mut s.allowed_hosts, names(text)),
+    },
+    Key {
+        name: "base_path",
+        flag: "base-path",
+        form: Form::Text,
+        default: "",
+        value: "PATH",
+        about: "The path under which people find the dashboard, such as /timers, behind a proxy. The API is answered there, too.",
+        why: "Empty is the root of its host.",
+        set: |s, text| put(&mut s.base_path, prefix(text)),
+    },
+    Key {
+        name: "proxies",
+        flag: "proxies",
+        form: Form::List,
+        default: "",
+        value: "ADDR,..",
+        about: "Addresses of proxies whose X-Forwarded-Prefix and X-Forwarded-Proto are taken for links and cookies of the dashboard.",
+        why: "None: any client can send these headers.",
+        set: |s, text| put(&mut s.proxies, addresses(text)),
     },
     Key {
         name: "tls_cert",

@@ -17,7 +17,12 @@ mod server_keys;
 mod text;
 mod variables;
 
-use std::{fmt, net::SocketAddr, path::PathBuf, time::Duration};
+use std::{
+    fmt,
+    net::{IpAddr, SocketAddr},
+    path::PathBuf,
+    time::Duration,
+};
 
 pub use args::{SettingsArgs, StoreArgs};
 pub use contradictions::NEEDS_CLUSTER;
@@ -122,6 +127,10 @@ pub struct Settings {
     pub advertise: Option<String>,
     /// Further names that its API answers to.
     pub allowed_hosts: Vec<String>,
+    /// The path under which people find the dashboard; empty at the root.
+    pub base_path: String,
+    /// The proxies whose word about prefix and scheme is taken.
+    pub proxies: Vec<IpAddr>,
     /// The certificate of its API; none means HTTP without TLS.
     pub tls_cert: Option<PathBuf>,
     /// The private key of that certificate.
@@ -427,6 +436,8 @@ fn blank() -> Settings {
         read_only: false,
         advertise: None,
         allowed_hosts: Vec::new(),
+        base_path: String::new(),
+        proxies: Vec::new(),
         tls_cert: None,
         tls_key: None,
         tls_client_ca: None,

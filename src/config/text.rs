@@ -1,9 +1,10 @@
 //! The value readers parse the values of settings for flags, variables and files.
 
-use std::{str::FromStr, time::Duration};
+use std::{net::IpAddr, str::FromStr, time::Duration};
 
 use super::{LogFormat, QueueKind, Role, StoreKind};
 use crate::model::{
+    base_path::{BASE_PATH_CHARS_MAX, clean},
     server_access::{Mechanism, Protocol},
     signing::Unsigned,
 };
@@ -44,6 +45,24 @@ pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
         }
     }
     Ok(hosts)
+}
+
+/// Reads the path under which the dashboard is found.
+pub(super) fn prefix(text: &str) -> Result<String, String> {
+    clean(text).ok_or_else(|| {
+        format!(
+            "{text:?} is not a plain path of at most {BASE_PATH_CHARS_MAX} characters, such as /timers"
+        )
+    })
+}
+
+/// Reads addresses.
+pub(super) fn addresses(text: &str) -> Result<Vec<IpAddr>, String> {
+    let read = list(text).into_iter().map(|address| {
+        let read = address.parse::<IpAddr>();
+        read.map_err(|_| format!("{address:?} is not an address, such as 10.0.0.1"))
+    });
+    read.collect()
 }
 
 /// Reads names of hosts, each with or without a port.

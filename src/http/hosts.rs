@@ -101,7 +101,7 @@ impl Hosts {
     ///
     /// # Errors
     /// [`Code::Forbidden`], with the reason.
-    fn check(&self, request: &Request) -> Result<(), Error> {
+    pub(super) fn check(&self, request: &Request) -> Result<(), Error> {
         if OPEN_TO_ALL.contains(&request.uri().path()) {
             return Ok(());
         }

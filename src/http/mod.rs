@@ -6,7 +6,7 @@
 //! - [`server`] accepts connections and bounds them; `limit` bounds what is under way.
 //! - `routes` is the table of calls; `extract` reads their requests; [`handlers`] answers them; [`convert`] decides what a
 //!   request means; [`error`] lists all errors.
-//! - `page` is the status page for people.
+//! - `ui` is the dashboard for people: a client of these calls.
 
 pub mod access;
 mod advice;
@@ -20,22 +20,24 @@ pub mod handlers;
 mod headers;
 mod hosts;
 mod limit;
-mod page;
 mod paths;
 mod routes;
 pub mod server;
 mod trace;
+mod ui;
 
 use std::{fmt, ops::Deref, sync::Arc};
 
 use axum::{
     Router,
     extract::{Request, State},
-    middleware,
+    http::{Uri, uri::PathAndQuery},
+    middleware::{self, Next},
 };
 use metrics_exporter_prometheus::PrometheusHandle;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
+use tower::ServiceExt as _;
 
 use self::{
     access::rules::Rules,
@@ -50,6 +52,7 @@ pub use self::{
         serve::{serve, serve_with},
         tls,
     },
+    ui::{Answering, Far, Proxies, Settings as PageSettings},
 };
 /// The conversions of keys, for the commands that open a store themselves.
 pub mod show {
@@ -91,6 +94,10 @@ pub struct Options {
     pub read_only: bool,
     /// Clients reach the node over TLS.
     pub tls: bool,
+    /// The path below which the API and the dashboard are found, such as `/timers`, beside the root; empty for the root alone.
+    pub base_path: String,
+    /// The proxies whose word about prefix and scheme of the dashboard is taken.
+    pub proxies: Proxies,
     /// Cancelled when the node was told to stop: it is not ready any more, and still answers.
     pub stopping: CancellationToken,
     /// Ends long polls when the node stops.
@@ -113,6 +120,8 @@ impl Options {
             keys_required: false,
             read_only: false,
             tls: false,
+            base_path: String::new(),
+            proxies: Proxies::default(),
             stopping: shutdown.clone(),
             shutdown,
         }
@@ -158,7 +167,7 @@ impl Deref for Api {
     }
 }
 
-/// Returns the whole API.
+/// Returns the whole API, and the dashboard over it.
 pub fn router(service: Arc<Service>, options: Options) -> Router {
     let (routes, rules) = Calls::all().into_parts();
     let api = Api(Arc::new(Parts {
@@ -173,15 +182,76 @@ pub fn router(service: Arc<Service>, options: Options) -> Router {
         copying: Arc::new(Semaphore::new(1)),
         options,
     }));
-    routes
+    // One layer for all that every request needs: each layer costs a request several allocations.
+    let wrapped = middleware::from_fn_with_state(api.clone(), server::wrap::wrap);
+    let calls = routes
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
-        // One layer for all that every request needs: each layer costs a request several allocations.
-        .layer(middleware::from_fn_with_state(
-            api.clone(),
-            server::wrap::wrap,
-        ))
-        .with_state(api)
+        .layer(wrapped.clone())
+        .with_state(api.clone());
+    let pages = ui::router(ui::Gate::Here(calls.clone()), page_settings(&api));
+    let pages = pages
+        .method_not_allowed_fallback(wrong_method)
+        .layer(wrapped);
+    below(&api.options.base_path, calls.merge(pages))
+}
+
+/// Returns the dashboard over a service elsewhere, for browsers that reach it by one of these hosts.
+pub fn far(far: Far, settings: PageSettings, hosts: Hosts) -> Router {
+    let base = settings.base_path.clone();
+    let check = middleware::from_fn(move |request: Request, next: Next| {
+        let refused = hosts.check(&request).err();
+        async move {
+            match refused {
+                Some(refused) => refused.respond(None),
+                None => next.run(request).await,
+            }
+        }
+    });
+    below(&base, ui::router(ui::Gate::Far(far), settings).layer(check))
+}
+
+fn page_settings(api: &Api) -> PageSettings {
+    let options = &api.options;
+    PageSettings {
+        time: options.time.clone(),
+        base_path: options.base_path.clone(),
+        proxies: options.proxies.clone(),
+        tls: options.tls,
+        read_only: options.read_only,
+        has_docs: true,
+        shutdown: options.shutdown.clone(),
+    }
+}
+
+/// Serves a router at a prefix, too: a proxy may leave the prefix in the path, or take it out.
+fn below(prefix: &str, router: Router) -> Router {
+    if prefix.is_empty() {
+        return router;
+    }
+    let prefix: Arc<str> = prefix.into();
+    Router::new().fallback(move |mut request: Request| {
+        let (router, prefix) = (router.clone(), Arc::clone(&prefix));
+        if let Some(uri) = stripped(request.uri(), &prefix) {
+            *request.uri_mut() = uri;
+        }
+        router.oneshot(request)
+    })
+}
+
+/// Returns an address without its prefix; none where it has another one.
+fn stripped(uri: &Uri, prefix: &str) -> Option<Uri> {
+    let path = uri.path_and_query()?.as_str();
+    let rest = path.strip_prefix(prefix)?;
+    let rest = match rest.chars().next() {
+        None => "/".to_owned(),
+        Some('?') => format!("/{rest}"),
+        Some('/') => rest.to_owned(),
+        Some(_) => return None,
+    };
+    let mut parts = uri.clone().into_parts();
+    parts.path_and_query = Some(PathAndQuery::try_from(rest).ok()?);
+    Uri::from_parts(parts).ok()
 }
 
 async fn unknown_path(State(api): State<Api>, request: Request) -> Error {
@@ -201,4 +271,24 @@ async fn wrong_method(request: Request) -> Error {
         detail.push_str(&format!("; {advice}"));
     }
     Error::new(Code::MethodNotAllowed, detail)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_prefix_is_taken_out_of_a_path() {
+        for (path, rest) in [
+            ("/a/b", Some("/")),
+            ("/a/b?q=1", Some("/?q=1")),
+            ("/a/b/v1/tasks?q=/a/b", Some("/v1/tasks?q=/a/b")),
+            ("/a/bc", None),
+            ("/v1/tasks", None),
+        ] {
+            let uri = path.parse().unwrap();
+            let found = stripped(&uri, "/a/b").map(|uri| uri.to_string());
+            assert_eq!(found.as_deref(), rest, "{path}");
+        }
+    }
 }

@@ -29,7 +29,7 @@ use super::{
         health, ids, jobs, list, metrics, poll, schedule_preview, schedule_transfer, schedules,
         stats, tasks, trees, why, worker,
     },
-    page,
+    ui,
 };
 use crate::model::access::Need::{
     self, Administer, Key, Look, Monitor, Nothing, Operate, Produce, Read, Work,
@@ -39,7 +39,7 @@ use crate::model::access::Need::{
 pub(super) struct Calls {
     /// Router and description.
     described: OpenApiRouter<Api>,
-    /// Routes that the description leaves out: they are for browsers.
+    /// Routes that the description leaves out.
     bare: Router<Api>,
     /// The rules of access.
     rules: Rules,
@@ -161,8 +161,6 @@ impl Calls {
         calls.add_operations();
         calls.add_worker_calls();
         calls.add_administration();
-        calls.add_bare("/", "page", Look, Whole, get(page::page));
-        calls.add_bare("/assets/page.css", "style", Nothing, Free, get(page::style));
         calls.add_bare(
             "/problems/{code}",
             "problem",
@@ -171,6 +169,7 @@ impl Calls {
             get(docs::problem),
         );
         calls.add_docs();
+        calls.add_pages();
         calls
     }
 
@@ -209,6 +208,19 @@ impl Calls {
         self.allow("/openapi.json", "openapi", Nothing, Free);
         for path in ["/docs", "/docs/", "/docs/{*rest}"] {
             self.allow(path, "docs", Nothing, Free);
+        }
+    }
+
+    /// Lets everybody open the pages: they make calls of their own, which are checked.
+    fn add_pages(&mut self) {
+        for (method, path) in ui::paths() {
+            let rule = Rule {
+                action: Cow::Borrowed("page"),
+                need: Nothing,
+                scope: Free,
+                effect: Reads,
+            };
+            self.rules.add(method, path, rule);
         }
     }
 

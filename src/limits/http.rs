@@ -139,3 +139,27 @@ pub const TLS_FILE_BYTES_MAX: u64 = 1024 * 1024;
 
 /// How long before its end a certificate is warned of, once a day: tools that renew have done so long before.
 pub const TLS_CERTIFICATE_END_WARN: Duration = Duration::from_secs(14 * 24 * 3600);
+
+/// Largest form of the dashboard: 1,000 ids of tasks, or a payload of a schedule, with room for their escapes.
+pub const PAGE_FORM_BYTES_MAX: usize = 256 * 1024;
+
+/// Largest payload, result or error that a page shows: a browser lays it out in a moment. The rest is a download.
+pub const PAGE_TEXT_BYTES_MAX: usize = 300 * 1024;
+
+/// Bytes of a payload that is no text which a page shows as hex: a screenful.
+pub const PAGE_HEX_BYTES_MAX: usize = 1024;
+
+/// Rows of a list in a page: two screens of a large display.
+pub const PAGE_LIST_ROWS_MAX: usize = 50;
+
+/// Callbacks in which a bare word of the search box is looked for as a key: each is a read of one record.
+pub const PAGE_KEY_CALLBACKS_MAX: usize = 100;
+
+/// How often a live page is made anew: people read no faster.
+pub const PAGE_LIVE_INTERVAL: Duration = Duration::from_secs(1);
+
+/// Pages that one stream of a browser watches: its visible tabs.
+pub const PAGE_LIVE_PAGES_MAX: usize = 16;
+
+/// Streams of live pages that a node serves at once. Beyond it, pages ask by themselves.
+pub const PAGE_LIVE_STREAMS_MAX: usize = 500;

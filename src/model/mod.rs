@@ -77,6 +77,7 @@ pub mod attempts;
 pub mod audit;
 pub mod backoff;
 pub mod backup;
+pub mod base_path;
 pub mod callback;
 pub mod callback_share;
 pub mod certificate;

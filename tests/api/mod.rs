@@ -15,6 +15,7 @@ mod chains;
 mod configuration;
 mod costs;
 mod credentials;
+mod dashboard;
 mod dead_letter_topic;
 mod dead_letters;
 mod ended;

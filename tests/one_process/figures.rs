@@ -107,7 +107,7 @@ async fn a_task_counts_once_however_often_it_is_moved_and_not_at_all_when_it_is_
     assert_eq!(ended.await, 2.0);
     let page = text(url, "/").await;
     assert!(
-        page.contains("Nothing yet") && page.contains(&format!("{url}/v1/tasks")),
+        page.contains("Register a first task") && page.contains(&format!("{url}/v1/tasks")),
         "{page}"
     );
 }
@@ -171,7 +171,7 @@ async fn due_tasks_that_no_worker_takes_are_seen() {
     let expected = (json!("nobody"), json!(7), json!(true));
     let seen = settled(url, |seen| of(seen) == expected).await;
     assert_eq!(of(&seen), expected, "{seen}");
-    assert!(text(url, "/").await.contains("taken by no worker"));
+    assert!(text(url, "/").await.contains("/callbacks/nobody"));
     // One task is cancelled, the others are taken; the only attempt of one fails.
     post(url, &format!("/v1/tasks/{}/cancel", ids[0]), &json!({})).await;
     let poll = json!({"worker": "w", "callbacks": ["nobody"], "max_tasks": 10, "wait": "5s"});

@@ -3,6 +3,7 @@
 
 mod backup;
 mod clock;
+mod dashboard;
 mod doctor;
 mod figures;
 mod full_disk;

@@ -87,10 +87,10 @@ pub(super) async fn answer(
         return next.run(request).await;
     };
     let rule = api.rules.of(request.method(), route);
-    let given = given(request.method(), request.headers());
+    let given = given(request.headers());
     let caller = match identify(api, rule, given).await {
         Ok(caller) => caller,
-        Err(refused) => return challenge(refused, rule.action == "page"),
+        Err(refused) => return challenge(refused),
     };
     // Not audited: it had no effect, and rows of the audit would have no bound.
     if let Err(refused) = take_rate(api, rule, &caller) {
@@ -322,16 +322,11 @@ async fn path_parameter(request: &mut Request) -> String {
 }
 
 /// Answers a caller who is not known, and says which credentials it takes.
-fn challenge(refused: Error, is_page: bool) -> Response {
+fn challenge(refused: Error) -> Response {
     let is_unknown = matches!(refused.code, Code::KeyRequired | Code::KeyInvalid);
     let mut answer = refused.into_response();
     if is_unknown {
-        let scheme = if is_page {
-            "Basic realm=\"Tickwheel: any name, and an API key as the password\", charset=\"UTF-8\""
-        } else {
-            "Bearer realm=\"Tickwheel\""
-        };
-        let scheme = HeaderValue::from_static(scheme);
+        let scheme = HeaderValue::from_static("Bearer realm=\"Tickwheel\"");
         answer
             .headers_mut()
             .insert(header::WWW_AUTHENTICATE, scheme);
