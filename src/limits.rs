@@ -16,6 +16,7 @@ mod lists;
 mod records;
 mod results;
 mod schedules;
+mod test_clock;
 mod topics;
 
 use std::time::Duration;
@@ -23,7 +24,7 @@ use std::time::Duration;
 pub use self::{
     access::*, chains::*, command_line::*, contents::*, deaths::*, embedded::*, expiries::*,
     families::*, figures::*, http::*, internal::*, joins::*, lists::*, records::*, results::*,
-    schedules::*, topics::*,
+    schedules::*, test_clock::*, topics::*,
 };
 
 /// Largest payload a task may ever carry, counted with headers, key and labels as encoded. Kafka's default for a message is 1
@@ -54,9 +55,6 @@ pub const LABELS_MAX: usize = 32;
 
 /// Longest label name or value.
 pub const LABEL_CHARS_MAX: usize = 256;
-
-/// Most headers of a `kafka` target.
-pub const HEADERS_MAX: usize = 64;
 
 /// Longest error text that is kept of a failed attempt.
 pub const ERROR_CHARS_MAX: usize = 4096;

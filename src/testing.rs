@@ -1,8 +1,8 @@
 //! The test kit starts a whole service inside of a test, for programs that register tasks or run callbacks.
 //!
 //! A [`TestService`] is a node with its real HTTP API on a port of its own, and with a store in memory. Its clock can be moved
-//! forward, so a test of a reminder in three days ends within seconds. Retries, heartbeats, cancels, limits, keys, schedules and
-//! trees work as in a service with a disk. It ends when it is dropped; [`TestService::stop`] waits for that.
+//! forward, so a test of a reminder in three days ends within a second or two. Retries, heartbeats, cancels, limits, keys,
+//! schedules and trees work as in a service with a disk. It ends when it is dropped; [`TestService::stop`] waits for that.
 //!
 //! ```
 //! use std::time::Duration;
@@ -28,8 +28,8 @@
 //! let in_three_days = Duration::from_secs(3 * 24 * 3600);
 //! let task = Task::callback("remind").delay(in_three_days).json(&"water the plants")?;
 //! let id = service.client().register(task).await?.id;
-//! service.advance(in_three_days);
-//! let task = service.client().wait(id, Duration::from_secs(60)).await?;
+//! service.advance(in_three_days).await?;
+//! let task = service.client().get(id).await?;
 //! assert_eq!(task.state, TaskState::Succeeded);
 //!
 //! drop(stop);
@@ -42,10 +42,7 @@
 //! topics of Kafka are kept in the directory for temporary files. It needs the feature `testing`.
 
 use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicI64, Ordering},
-    },
+    sync::Arc,
     time::{Duration, SystemTime},
 };
 
@@ -61,15 +58,11 @@ use crate::{
             budget::Budget,
             context::{Context, Settings},
         },
-        stages::{node::Node, service::Service},
+        stages::{node::Node, service::Service, walk::Walk},
     },
     http,
-    model::{
-        clock::Rules,
-        ids::NodeId,
-        time::{TickLength, whole_millis},
-        wheel::Shape,
-    },
+    limits::WALK_SETTLE,
+    model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
     queue::embedded::{self, EmbeddedQueue},
     time_source::TimeSource,
     worker::{self, Source, Worker},
@@ -78,9 +71,9 @@ use crate::{
 /// How long the end of a service waits for calls and tasks under way.
 const DRAIN: Duration = Duration::from_secs(5);
 
-/// Wheels of the service, and its tick: as few reads as possible for a jump of the clock.
+/// Wheels of the service, and its tick: as few reads as possible while the clock is moved.
 const WHEELS: u16 = 1;
-const TICK: Duration = Duration::from_secs(1);
+const TICK: Duration = Duration::from_secs(60);
 
 /// Ticks of a turn of the wheel.
 const SLOTS: i64 = 100_000;
@@ -100,13 +93,25 @@ pub enum Error {
     Client(#[from] client::Error),
 }
 
+/// The events on the way of the clock.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Advanced {
+    /// Tasks that were handed out for the first time.
+    pub fired: u64,
+    /// Attempts that did not end in time, and tasks that their workers did not take in time. They go on.
+    pub unsettled: u64,
+    /// Tasks that are due, and that no worker asks for.
+    pub waiting: u64,
+}
+
 /// A service for one test. See the [module](self).
 #[derive(Debug)]
 pub struct TestService {
     url: String,
     client: Client,
     time: TimeSource,
-    ahead_ms: AtomicI64,
+    walk: Arc<Walk>,
     node: Node,
     serving: JoinHandle<()>,
     /// Dropped, they end the listener and the stages of the node.
@@ -121,7 +126,7 @@ impl TestService {
     /// # Errors
     /// [`Error`] when the machine has no port, or no room for temporary files.
     pub async fn start() -> Result<Self, Error> {
-        let time = TimeSource::real();
+        let time = TimeSource::by_hand();
         let directory = tempfile::tempdir()?;
         let shape = TickLength::new(TICK).and_then(|tick| Shape::new(WHEELS, tick, SLOTS));
         let shape = shape.ok_or_else(|| Error::Service("the wheel has no shape".to_owned()))?;
@@ -153,10 +158,13 @@ impl TestService {
             settings: Settings::default(),
         };
         let node = Node::start(context, DRAIN);
+        let walk = node.walk();
+        let walk = walk.ok_or_else(|| Error::Service("its clock cannot be moved".to_owned()))?;
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let url = format!("http://{}", listener.local_addr()?);
         let hang_up = CancellationToken::new();
-        let options = http::Options::new(time.clone(), hang_up.clone());
+        let mut options = http::Options::new(time.clone(), hang_up.clone());
+        options.walk = Some(Arc::clone(&walk));
         let router = http::router(node.service(), options);
         Ok(Self {
             client: Client::connect(&url)?,
@@ -164,7 +172,7 @@ impl TestService {
             _stages: node.guards(),
             url,
             time,
-            ahead_ms: AtomicI64::new(0),
+            walk,
             node,
             hang_up: hang_up.drop_guard(),
             _directory: directory,
@@ -196,12 +204,30 @@ impl TestService {
         SystemTime::UNIX_EPOCH + Duration::from_millis(since_1970)
     }
 
-    /// Moves the clock of the service forward, at once. The service notices it within about a second, and then starts in their
-    /// order the tasks that have come due. An attempt that runs meanwhile may seem dead by then: advance while nothing runs.
-    pub fn advance(&self, by: Duration) {
-        let by = whole_millis(by);
-        let before = self.ahead_ms.fetch_add(by, Ordering::Relaxed);
-        self.time.set_wall_error_ms(before.saturating_add(by));
+    /// Moves the clock of the service forward, and stops at each due time on the way: starts, retries, schedules, expiries,
+    /// deadlines. At each stop it waits until workers have done what came due, 5 s at most. So nothing is late, and what
+    /// handlers register on the way takes part.
+    ///
+    /// # Errors
+    /// [`Error::Service`] when the service cannot go on.
+    pub async fn advance(&self, by: Duration) -> Result<Advanced, Error> {
+        let to = self.time.now().after(by);
+        let mut all = Advanced::default();
+        loop {
+            let walked = self.walk.advance(to, WALK_SETTLE).await;
+            let walked = walked.map_err(|fault| Error::Service(fault.to_string()))?;
+            all.fired += walked.fired;
+            all.unsettled += walked.unsettled;
+            all.waiting = walked.waiting;
+            if walked.is_there {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// Moves the clock of the service forward at once, as if the service had been off meanwhile: what came due is late then.
+    pub async fn jump(&self, by: Duration) {
+        self.walk.jump(self.time.now().after(by)).await;
     }
 
     /// Returns the inside of the service, for tests of the service itself.

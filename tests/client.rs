@@ -181,6 +181,84 @@ async fn a_registration_whose_answer_was_lost_is_sent_again_with_the_same_id() {
     assert_eq!(silent.requests(), 2);
 }
 
+/// Answers registrations, one by one and together; the callback `bad` is refused.
+fn each_named(uri: &Uri, body: &Value) -> Response {
+    let one = |body: &Value| {
+        if body["callback"] == "bad" {
+            let error = json!({"type": "/p", "title": "X", "status": 400, "detail": "d", "code": "x", "retryable": false});
+            return json!({ "error": error });
+        }
+        let mut answer = task("scheduled");
+        answer["id"] = body["id"].clone();
+        json!({"outcome": "created", "task": answer})
+    };
+    if uri.path() == "/v1/tasks" {
+        return named(uri, body);
+    }
+    assert_eq!(uri.path(), "/v1/tasks:batchCreate");
+    let tasks = body["tasks"].as_array().expect("a list");
+    assert!(tasks.len() <= 256, "{}", tasks.len());
+    let results: Vec<Value> = tasks.iter().map(one).collect();
+    Json(json!({ "results": results })).into_response()
+}
+
+#[tokio::test]
+async fn concurrent_registrations_travel_together_and_each_has_its_own_answer() {
+    let peer = Peer::of(Some(4), each_named).await;
+    let client = Client::connect(&peer.url()).unwrap();
+    for alone in 1..=3 {
+        client.register(Task::callback("c")).await.unwrap();
+        assert_eq!(
+            peer.requests(),
+            alone,
+            "a lonely caller has its own request"
+        );
+    }
+    let register = |place: usize| {
+        let bad = place == 7 || place == 300;
+        let task = Task::callback(if bad { "bad" } else { "c" }).ordering_key("k");
+        let client = client.clone();
+        async move { client.register(task).await }
+    };
+    let results = futures_util::future::join_all((0..400).map(register)).await;
+    assert!(peer.requests() <= 8, "{} requests", peer.requests());
+    let (mut ids, mut refused) = (Vec::new(), Vec::new());
+    for (place, result) in results.into_iter().enumerate() {
+        match result {
+            Ok(registered) => ids.push(registered.id),
+            Err(Error::Refused { problem }) => refused.push((place, problem.detail)),
+            Err(error) => panic!("{place}: {error}"),
+        }
+    }
+    let starts: Vec<_> = ids.iter().map(|id| id.first_start()).collect();
+    assert!(
+        starts.is_sorted_by(|one, next| one < next),
+        "in the order of the calls"
+    );
+    assert_eq!(refused, [(7, "d".to_owned()), (300, "d".to_owned())]);
+}
+
+#[tokio::test]
+async fn a_caller_that_goes_away_leaves_the_line_and_the_others_are_sent() {
+    let peer = Peer::of(Some(4), each_named).await;
+    let client = Client::connect(&peer.url()).unwrap();
+    client.register(Task::callback("c")).await.unwrap();
+    let client = client.call_limit(Duration::from_millis(200));
+    let call = |callback: &str| {
+        let (client, task) = (client.clone(), Task::callback(callback));
+        tokio::spawn(async move { client.register(task).await })
+    };
+    let slow = call("slow");
+    tokio::task::yield_now().await;
+    let (gone, stays) = (call("gone"), call("c"));
+    tokio::task::yield_now().await;
+    gone.abort();
+    assert!(slow.await.unwrap().unwrap_err().is_temporary());
+    stays.await.unwrap().unwrap();
+    // The first one, the slow one and its repetition, and one task alone.
+    assert_eq!(peer.requests(), 4);
+}
+
 #[tokio::test]
 async fn errors_say_what_to_do() {
     let refusing = Peer::start(|_, _| problem(StatusCode::BAD_REQUEST, false)).await;

@@ -9,9 +9,8 @@ use std::{
 };
 
 use tickwheel::{
-    client::{Client, Overlap, RetryPolicy, ScheduleRequest, Task, TaskResponse, TaskState},
+    client::{Overlap, RetryPolicy, ScheduleRequest, Task, TaskState},
     testing::TestService,
-    time_source::TimeSource,
     worker::{Context, Job, Outcome, Raw, Worker},
 };
 use tokio_util::sync::CancellationToken;
@@ -19,21 +18,6 @@ use tokio_util::sync::CancellationToken;
 const LIMIT: Duration = Duration::from_secs(60);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(24 * 3600);
-
-/// Waits until a task has been tried so often.
-async fn tried(client: &Client, id: tickwheel::api::TaskId, attempts: u32) -> TaskResponse {
-    let time = TimeSource::real();
-    let began = time.moment();
-    loop {
-        let task = client.get(id).await.unwrap();
-        let is_running = matches!(task.state, TaskState::Claimed | TaskState::Processing);
-        if task.attempt >= attempts && !is_running {
-            return task;
-        }
-        assert!(time.moment().since(began) < LIMIT, "{task:?}");
-        time.sleep(Duration::from_millis(50)).await;
-    }
-}
 
 fn working(worker: Worker) -> (CancellationToken, tokio::task::JoinHandle<()>) {
     let stop = CancellationToken::new();
@@ -60,19 +44,22 @@ async fn retries_of_hours_pass_within_a_test() {
         .delay(30 * DAY)
         .retry(RetryPolicy::fixed(2 * HOUR));
     let id = client.register(task).await.unwrap().id;
-    service.advance(30 * DAY - HOUR);
-    TimeSource::real().sleep(Duration::from_secs(2)).await;
+    service.advance(30 * DAY - HOUR).await.unwrap();
     let task = client.get(id).await.unwrap();
     assert_eq!(
         (task.state, task.attempt),
         (TaskState::Scheduled, 0),
         "an hour before"
     );
-    service.advance(HOUR);
+    let advanced = service.advance(HOUR).await.unwrap();
+    assert_eq!(
+        (advanced.fired, advanced.unsettled, advanced.waiting),
+        (1, 0, 0)
+    );
     for attempt in 1..=2 {
-        let task = tried(client, id, attempt).await;
+        let task = client.get(id).await.unwrap();
         assert_eq!((task.state, task.attempt), (TaskState::Retrying, attempt));
-        service.advance(2 * HOUR);
+        service.advance(2 * HOUR).await.unwrap();
     }
     let task = client.wait(id, LIMIT).await.unwrap();
     assert_eq!(
@@ -108,17 +95,9 @@ async fn a_schedule_runs_once_for_each_day_that_passes() {
         .set_schedule("daily", &daily)
         .await
         .unwrap();
-    let time = TimeSource::real();
-    for day in 1..=3 {
-        service.advance(DAY);
-        let began = time.moment();
-        while runs.load(Ordering::Relaxed) < day {
-            assert!(time.moment().since(began) < LIMIT, "day {day}: {runs:?}");
-            time.sleep(Duration::from_millis(50)).await;
-        }
-    }
-    time.sleep(Duration::from_secs(1)).await;
-    assert_eq!(runs.load(Ordering::Relaxed), 3, "and no run twice");
+    let advanced = service.advance(3 * DAY).await.unwrap();
+    assert_eq!((advanced.fired, advanced.unsettled), (3, 0));
+    assert_eq!(runs.load(Ordering::Relaxed), 3, "one for each day");
     stop.cancel();
     running.await.unwrap();
     service.stop().await;

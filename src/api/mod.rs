@@ -32,6 +32,7 @@ pub mod task_list;
 pub mod task_request;
 pub mod task_response;
 pub mod task_state;
+pub mod test_clock;
 pub mod text;
 // The readers of the service, with its bounds. Clients use the methods of the texts.
 #[doc(hidden)]

@@ -192,6 +192,7 @@ pub async fn run(
     let mut api = api_options(&options, address, &time, prometheus, &closing);
     api.stopping = stop.clone();
     api.copies = store.copies();
+    api.walk = node.walk();
     gate.open(http::router(node.service(), api));
     if announce(&node, &options, address, &time, &stop).await {
         // The receiver may be gone.

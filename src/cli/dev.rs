@@ -1,6 +1,6 @@
 //! The command `tickwheel dev` runs the whole service in one process for developers and for a first look.
 
-use std::{io::Write as _, net::SocketAddr, path::PathBuf};
+use std::{io::Write as _, net::SocketAddr, path::PathBuf, time::Duration};
 
 use clap::Args;
 use serde_json::Value;
@@ -13,6 +13,7 @@ use crate::{
     config::{Settings, SettingsArgs},
     flow::TASK_EVENTS,
     telemetry::{self, LogFormat},
+    time_source::TimeSource,
     worker::{Context, Job, Outcome, Source, Worker},
 };
 
@@ -30,9 +31,16 @@ pub(super) struct Command {
     /// Listen beyond this machine without API keys.
     #[arg(long)]
     insecure: bool,
+    /// Let tests move the clock forward: `POST /v1/dev/clock:advance`. A directory must be new, or one of such a service.
+    #[arg(long, conflicts_with = "clock_offset_file")]
+    test_clock: bool,
     #[command(flatten)]
     drill: DrillArgs,
 }
+
+/// Length of a tick where tests move the clock, and number of wheels: a clock that moves by a year has few ticks to read.
+const TEST_TICK: Duration = Duration::from_secs(60);
+const TEST_WHEELS: u16 = 1;
 
 /// Runs the command.
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
@@ -50,6 +58,9 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     settings.data_dir.clone_from(&directory);
     settings.listen = command.listen;
     settings.insecure = command.insecure;
+    if command.test_clock {
+        (settings.tick, settings.wheels) = (TEST_TICK, Some(TEST_WHEELS));
+    }
     // For receivers on this machine, which this command is for.
     settings.http_allow = ["127.0.0.0/8", "::1"]
         .iter()
@@ -65,7 +76,12 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
     let stop = CancellationToken::new();
     serve::listen_for_signals(stop.clone(), settings.drain_timeout, || {})?;
     let (tell, ready) = oneshot::channel();
-    let (options, time) = (node::options(&settings)?, command.drill.time().await);
+    let time = if command.test_clock {
+        TimeSource::by_hand()
+    } else {
+        command.drill.time().await
+    };
+    let options = node::options(&settings)?;
     let node = app::run(options, time, Some(prometheus), stop.clone(), tell);
     let around = async {
         let Ok(address) = ready.await else {

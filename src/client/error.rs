@@ -7,7 +7,7 @@ use reqwest::StatusCode;
 use crate::api::problem::Problem;
 
 /// Why a call failed.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The service understood the request and will never carry it out: fix the request.
@@ -75,7 +75,6 @@ impl Error {
     }
 
     /// Returns the error for the problem of one item of a batch.
-    #[cfg(any(feature = "cli", test))]
     pub(crate) fn of_item(problem: Problem) -> Self {
         let status = StatusCode::from_u16(problem.status).unwrap_or_default();
         Self::of_problem(status, Box::new(problem), None)

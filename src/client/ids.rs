@@ -6,7 +6,7 @@
 
 use std::{collections::HashMap, time::Duration};
 
-use parking_lot::Mutex;
+use parking_lot::{Mutex, MutexGuard};
 
 use crate::{
     api::{ids::IdsResponse, task_request::TaskRequest, text::InstantText, time},
@@ -29,12 +29,26 @@ struct Known {
     facts: Option<(u16, Millis)>,
     /// When it was asked: its time is that or later, so no task is early.
     at: Moment,
+    /// How long that is counted on.
+    valid_for: Duration,
+}
+
+impl Known {
+    /// Returns the facts so long after the question.
+    fn at_moment(&self, since: Duration) -> Option<Facts> {
+        let now = |(wheels, at): (u16, Millis)| {
+            let now = at.after(since);
+            Facts { wheels, now }
+        };
+        self.facts.map(now)
+    }
 }
 
 /// The maker of ids.
 #[derive(Debug, Default)]
 pub(super) struct Ids {
     known: Mutex<Option<Known>>,
+    line: Mutex<Line>,
 }
 
 /// The facts by which ids are made at this moment.
@@ -50,31 +64,46 @@ impl Ids {
         let known = *self.known.lock();
         let known = known?;
         let since = time.moment().since(known.at);
-        let now = |(wheels, at): (u16, Millis)| {
-            let now = at.after(since);
-            Facts { wheels, now }
-        };
-        (since < KNOWN_FOR).then(|| known.facts.map(now))
+        (since < known.valid_for).then(|| known.at_moment(since))
     }
 
-    /// Takes the answer of a service that was asked at `at`; none when it did not tell.
-    pub(super) fn learn(&self, answer: Option<&IdsResponse>, at: Moment) {
+    /// Returns the last starts of sequences.
+    pub(super) fn line(&self) -> MutexGuard<'_, Line> {
+        self.line.lock()
+    }
+
+    /// Takes the answer of a service that was asked at `at`, none when it did not tell, and returns what is known by it now.
+    pub(super) fn learn(
+        &self,
+        answer: Option<&IdsResponse>,
+        at: Moment,
+        time: &TimeSource,
+    ) -> Option<Facts> {
         let read = |answer: &IdsResponse| {
             let now = time::instant(&answer.time).ok()?;
             Some((answer.wheels, now))
         };
-        let facts = answer.and_then(read);
-        *self.known.lock() = Some(Known { facts, at });
+        let valid_for = answer.and_then(|answer| answer.valid_for.as_ref()?.duration());
+        let known = Known {
+            facts: answer.and_then(read),
+            at,
+            valid_for: valid_for.map_or(KNOWN_FOR, |valid_for| valid_for.min(KNOWN_FOR)),
+        };
+        *self.known.lock() = Some(known);
+        known.at_moment(time.moment().since(at))
     }
 }
 
-/// The last starts of one request, by ordering key.
+/// Ordering keys whose last starts are remembered; beyond it those that have passed are forgotten.
+const KEYS_MAX: usize = 1024;
+
+/// The last starts of a client, by ordering key.
 #[derive(Debug, Default)]
 pub(super) struct Line(HashMap<String, Millis>);
 
 impl Line {
     /// Returns the facts for the next task. Those of a sequence that start at once follow each other by a millisecond, so that
-    /// they run in the order of the request.
+    /// they run in the order of the calls.
     pub(super) fn facts(&mut self, request: &TaskRequest, facts: Facts) -> Facts {
         let at_once = request.start_time.is_none() && request.delay.is_none();
         let Some(key) = request.ordering_key.as_ref().filter(|_| at_once) else {
@@ -82,6 +111,9 @@ impl Line {
         };
         let next = |before: &Millis| Millis(before.0 + 1).max(facts.now);
         let now = self.0.get(key).map_or(facts.now, next);
+        if self.0.len() >= KEYS_MAX {
+            self.0.retain(|_, last| *last >= facts.now);
+        }
         self.0.insert(key.clone(), now);
         Facts { now, ..facts }
     }

@@ -19,6 +19,7 @@
 //! whether one may have arrived.
 
 mod access;
+mod answers;
 mod api_keys;
 mod backup;
 mod builder;
@@ -33,8 +34,11 @@ mod jobs;
 mod list;
 #[cfg(feature = "cli")]
 mod pass;
+mod registering;
 mod schedules;
 mod task;
+mod test_clock;
+mod together;
 mod transport;
 mod trees;
 mod why;
@@ -46,6 +50,7 @@ use bytes::Bytes;
 use reqwest::Method;
 use serde::{Serialize, de::DeserializeOwned};
 
+use answers::{not_ours, one_each, registered};
 pub use api_keys::AuditPages;
 pub use backup::Backup;
 pub(crate) use builder::Access;
@@ -57,6 +62,7 @@ pub use error::Error;
 use ids::Ids;
 pub use jobs::JobPages;
 pub use list::{TaskFilter, TaskPages};
+use registering::Lines;
 pub use schedules::{ExportPages, RunPages, SchedulePages};
 pub use task::{StartTime, Task};
 use transport::{CALL_LIMIT, Call, Transport};
@@ -177,6 +183,7 @@ impl From<Duration> for NewStart {
 pub struct Client {
     transport: Arc<Transport>,
     ids: Arc<Ids>,
+    lines: Arc<Lines>,
     limit: Duration,
 }
 
@@ -218,6 +225,7 @@ impl Client {
         Ok(Self {
             transport: Arc::new(Transport::new(servers, access, time)?),
             ids: Arc::default(),
+            lines: Arc::default(),
             limit: CALL_LIMIT,
         })
     }
@@ -231,6 +239,9 @@ impl Client {
 
     /// Registers a task. Once the call has returned, the task is durable and will fire.
     ///
+    /// Calls of many callers at once travel together, up to 256 a request: those that come while a request of this client is
+    /// under way are the next one. A caller alone waits for nothing.
+    ///
     /// # Errors
     /// [`Error::Refused`] names the mistakes in the task. After [`Error::Transport`] with `sent` it may be
     /// registered.
@@ -238,9 +249,12 @@ impl Client {
         let mut requests = [task.request];
         let repeatable = self.fix(&mut requests).await;
         let [request] = requests;
-        let task = self
-            .register_at("/v1/tasks", json(&request)?, repeatable)
-            .await?;
+        let item = json(&request)?;
+        if repeatable && request.children.is_none() {
+            return together::send(self, item).await;
+        }
+        // Sent twice it could be two tasks, and a tree is large.
+        let task = self.register_at("/v1/tasks", item, repeatable).await?;
         registered(task)
     }
 
@@ -254,13 +268,14 @@ impl Client {
                 let answer: Result<IdsResponse, Error> =
                     self.call(Method::GET, "/v1/ids", None, true).await;
                 // A server that is away may tell later.
-                if !answer.as_ref().is_err_and(Error::is_temporary) {
-                    self.ids.learn(answer.ok().as_ref(), at);
+                if answer.as_ref().is_err_and(Error::is_temporary) {
+                    self.ids.known(time).flatten()
+                } else {
+                    self.ids.learn(answer.ok().as_ref(), at, time)
                 }
-                self.ids.known(time).flatten()
             }
         };
-        let (mut repeatable, mut line) = (true, ids::Line::default());
+        let (mut repeatable, mut line) = (true, self.ids.line());
         for request in requests {
             let facts = facts.map(|facts| line.facts(request, facts));
             repeatable &= ids::fix(request, facts, time.random());
@@ -299,11 +314,7 @@ impl Client {
         let body = json(&BatchCreateRequest { tasks })?;
         let path = "/v1/tasks:batchCreate";
         let answer: BatchCreateResponse = self.register_at(path, body, repeatable).await?;
-        if answer.results.len() != count {
-            let got = answer.results.len();
-            return Err(not_ours(format!("{got} results for {count} tasks")));
-        }
-        let results = answer.results.into_iter();
+        let results = one_each(answer.results, count)?.into_iter();
         results
             .map(|result| match (result.task, result.error) {
                 (Some(task), None) => registered(task).map(Ok),
@@ -356,8 +367,7 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`] when no task has this id.
     pub async fn cancel(&self, id: TaskId) -> Result<CancelResponse, Error> {
-        let path = format!("/v1/tasks/{id}/cancel");
-        self.call(Method::POST, &path, None, true).await
+        together::send(self, json(&id.to_string())?).await
     }
 
     /// Cancels up to 1000 tasks with one call. There is one result per id, in order; each says whether the
@@ -373,11 +383,7 @@ impl Client {
         let body = json(&BatchCancelRequest { ids: texts })?;
         let path = "/v1/tasks:batchCancel";
         let answer: BatchCancelResponse = self.call(Method::POST, path, Some(body), true).await?;
-        if answer.results.len() != ids.len() {
-            let got = answer.results.len();
-            return Err(not_ours(format!("{got} results for {} ids", ids.len())));
-        }
-        let results = answer.results.into_iter();
+        let results = one_each(answer.results, ids.len())?.into_iter();
         results
             .map(|result| match (result.outcome, result.task, result.error) {
                 (Some(outcome), Some(task), None) => Ok(Ok(CancelResponse {
@@ -472,17 +478,4 @@ fn json(request: &impl Serialize) -> Result<Bytes, Error> {
     serde_json::to_vec(request)
         .map(Bytes::from)
         .map_err(|error| Error::Invalid(format!("the request cannot be written: {error}")))
-}
-
-fn registered(task: TaskResponse) -> Result<Registered, Error> {
-    let id = task.id.parse();
-    let id = id.map_err(|error| not_ours(format!("{:?} is {error}", task.id)))?;
-    Ok(Registered { id, task })
-}
-
-fn not_ours(reason: String) -> Error {
-    Error::Unexpected {
-        server: "the server".to_owned(),
-        reason,
-    }
 }

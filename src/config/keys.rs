@@ -28,7 +28,7 @@ pub(super) const KEYS: &[Key] = &[
         form: Form::List,
         default: "all",
         value: "ROLE,..",
-        about: "What this node does: api, scanner, controller, executor, status, or all.",
+        about: "The work of this node: api, scanner, controller, executor, status, or all.",
         why: "One kind of node is the easiest to run; split roles when one of them needs machines of its own.",
         set: |s, text| put(&mut s.roles, roles(text)),
     },
@@ -214,7 +214,7 @@ pub(super) const KEYS: &[Key] = &[
         form: Form::Text,
         default: "auto",
         value: "KIND",
-        about: "What carries due tasks to workers: embedded (this process), kafka, or auto: kafka beside a shared store.",
+        about: "The queue of due tasks for workers: embedded (this process), kafka, or auto: kafka beside a shared store.",
         why: "Follows from the store: nodes that share one need a queue that they share.",
         set: |s, text| put(&mut s.queue, queue(text)),
     },
@@ -335,7 +335,7 @@ pub(super) const KEYS: &[Key] = &[
         default: "1032192",
         value: "BYTES",
         about: "Largest payload of a task, with its headers and labels.",
-        why: "What is accepted must fit into a Kafka message, which has 1 MiB by default, with its envelope. It can be lowered \
+        why: "An accepted content must fit into a Kafka message, which has 1 MiB by default, with its envelope. It can be lowered \
               only: nodes, brokers and topics that exist already would each have to be raised with it.",
         set: |s, text| put(&mut s.content_bytes_max, number(text, 1, CONTENT_BYTES_MAX)),
     },

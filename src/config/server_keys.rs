@@ -288,7 +288,7 @@ pub(super) const KAFKA_UNSIGNED: Key = Key {
     form: Form::Text,
     default: "refuse",
     value: "refuse|take",
-    about: "What becomes of messages to workers that no key has signed, when there are keys.",
+    about: "The fate of messages to workers that no key has signed, when there are keys.",
     why: "refuse is why one has keys. take is for the time until every node signs.",
     set: |s, text| put(&mut s.kafka_signing.signing.unsigned, unsigned(text)),
 };

@@ -59,8 +59,12 @@ pub mod show {
     pub use super::convert::api_key::{key_response, wish};
 }
 use crate::{
-    api::text::shorten, flow::stages::service::Service, limits::CONTENT_BYTES_MAX_DEFAULT,
-    model::topic_names::TOPIC_PREFIX, telemetry::repeats::Repeats, time_source::TimeSource,
+    api::text::shorten,
+    flow::stages::{service::Service, walk::Walk},
+    limits::CONTENT_BYTES_MAX_DEFAULT,
+    model::topic_names::TOPIC_PREFIX,
+    telemetry::repeats::Repeats,
+    time_source::TimeSource,
 };
 
 /// The pieces of a copy of the store, in order; the next one may wait for the disk. An error is the last.
@@ -92,6 +96,8 @@ pub struct Options {
     pub keys_required: bool,
     /// The node answers reads alone.
     pub read_only: bool,
+    /// Moves the clock of the node, where it is moved by hand.
+    pub walk: Option<Arc<Walk>>,
     /// Clients reach the node over TLS.
     pub tls: bool,
     /// The path below which the API and the dashboard are found, such as `/timers`, beside the root; empty for the root alone.
@@ -119,6 +125,7 @@ impl Options {
             copies: None,
             keys_required: false,
             read_only: false,
+            walk: None,
             tls: false,
             base_path: String::new(),
             proxies: Proxies::default(),

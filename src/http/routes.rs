@@ -27,7 +27,7 @@ use super::{
     handlers::{
         api_keys, backup, by_key, callbacks, configuration, dead_letters, docs, events, forecast,
         health, ids, jobs, list, metrics, poll, schedule_preview, schedule_transfer, schedules,
-        stats, tasks, trees, why, worker,
+        stats, tasks, test_clock, trees, why, worker,
     },
     ui,
 };
@@ -144,6 +144,12 @@ impl Calls {
             backup::create, Administer, Whole, Audited;
             api_keys::audit, Administer, Whole, Reads;
         }
+
+        add_test_clock {
+            test_clock::read, Administer, Whole, Reads;
+            test_clock::advance, Administer, Whole, Changes;
+            test_clock::set, Administer, Whole, Changes;
+        }
     }
 }
 
@@ -161,6 +167,7 @@ impl Calls {
         calls.add_operations();
         calls.add_worker_calls();
         calls.add_administration();
+        calls.add_test_clock();
         calls.add_bare(
             "/problems/{code}",
             "problem",

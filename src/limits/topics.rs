@@ -62,3 +62,6 @@ pub const TOPIC_SEGMENT: Duration = Duration::from_secs(12 * 3600);
 /// Time after its last acknowledgement for which a partition's broker is taken to remember a producer. Kafka forgets a silent
 /// one after a day (`producer.id.expiration.ms`); an operator may have set less.
 pub const PRODUCER_REMEMBERED: Duration = Duration::from_secs(3600);
+
+/// Most headers of a `kafka` target.
+pub const HEADERS_MAX: usize = 64;

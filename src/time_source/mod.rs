@@ -7,6 +7,7 @@
 
 #![allow(clippy::disallowed_methods, reason = "this is the one place that may")]
 
+mod hand;
 #[cfg(any(test, debug_assertions, feature = "testing"))]
 mod simulated;
 
@@ -22,6 +23,7 @@ use parking_lot::Mutex;
 use rand::{Rng, SeedableRng, rngs::StdRng};
 use uuid::Uuid;
 
+use self::hand::Hand;
 #[cfg(any(test, debug_assertions, feature = "testing"))]
 use self::simulated::Simulated;
 use crate::model::{record::Mark, time::Millis};
@@ -80,6 +82,8 @@ struct Shared {
     wall: Wall,
     /// The error of the wall clock: zero, unless a drill or a test sets it.
     error_ms: AtomicI64,
+    /// Moves the wall clock in tests of users; none of other services.
+    hand: Option<Hand>,
     last_stamp: AtomicI64,
     random: Mutex<StdRng>,
 }
@@ -88,13 +92,20 @@ impl TimeSource {
     /// Returns the machine's clocks and randomness.
     #[must_use]
     pub fn real() -> Self {
-        Self::new(Wall::System, StdRng::from_os_rng())
+        Self::new(Wall::System, None, StdRng::from_os_rng())
     }
 
-    fn new(wall: Wall, random: StdRng) -> Self {
+    /// Returns the machine's clocks, with a wall clock that tests of users move forward ([`TimeSource::move_to`]).
+    #[must_use]
+    pub fn by_hand() -> Self {
+        Self::new(Wall::System, Some(Hand::default()), StdRng::from_os_rng())
+    }
+
+    fn new(wall: Wall, hand: Option<Hand>, random: StdRng) -> Self {
         let shared = Shared {
             wall,
             error_ms: AtomicI64::new(0),
+            hand,
             last_stamp: AtomicI64::new(0),
             random: Mutex::new(random),
         };
@@ -106,6 +117,51 @@ impl TimeSource {
     /// Sets the error of this wall clock: in simulations, and in drills of real processes.
     pub fn set_wall_error_ms(&self, error_ms: i64) {
         self.shared.error_ms.store(error_ms, Ordering::Relaxed);
+    }
+
+    /// Tells whether the wall clock is moved by hand.
+    #[must_use]
+    pub fn is_by_hand(&self) -> bool {
+        self.shared.hand.is_some()
+    }
+
+    /// Moves a wall clock that is moved by hand forward to `at`, and wakes all that wait for it. A clock that shows that already
+    /// stays, and so do all others.
+    pub fn move_to(&self, at: Millis) {
+        let Some(hand) = &self.shared.hand else {
+            return;
+        };
+        hand.moves(at, || {
+            let ahead = at.0.saturating_sub(self.now().0);
+            if ahead > 0 {
+                self.shared.error_ms.fetch_add(ahead, Ordering::Relaxed);
+            }
+            ahead > 0
+        });
+    }
+
+    /// Returns the time to which the wall clock was moved by hand last; none if it never was.
+    #[must_use]
+    pub fn moved_to(&self) -> Option<Millis> {
+        self.shared.hand.as_ref()?.moved_to()
+    }
+
+    /// Returns how often the wall clock was moved by hand.
+    #[must_use]
+    pub fn moves(&self) -> u64 {
+        self.shared.hand.as_ref().map_or(0, Hand::count)
+    }
+
+    /// Sleeps, or until the wall clock is moved by hand once more than `moves` times. Cancel-safe.
+    pub async fn sleep_unless_moved(&self, duration: Duration, moves: u64) {
+        let Some(hand) = &self.shared.hand else {
+            return self.sleep(duration).await;
+        };
+        tokio::select! {
+            biased;
+            () = hand.moved(moves) => {}
+            () = self.sleep(duration) => {}
+        }
     }
 
     /// Returns at once while the process runs: always, unless it is simulated. A simulated one returns at its
@@ -192,15 +248,17 @@ impl TimeSource {
     }
 
     /// Sleeps until the wall clock shows `at`, or not at all when it already does. Wakes at most a
-    /// millisecond late, and at most a second late when the wall clock is set forward meanwhile.
+    /// millisecond late, and at most a second late when the wall clock is set forward meanwhile; at once when it is moved by
+    /// hand.
     pub async fn sleep_until_wall(&self, at: Millis) {
         loop {
+            let moves = self.moves();
             let micros = at.0.saturating_mul(1000).saturating_sub(self.wall_micros());
             let Ok(micros @ 1..) = u64::try_from(micros) else {
                 return;
             };
             let wait = Duration::from_micros(micros).min(WALL_LOOK_EVERY);
-            self.sleep(wait).await;
+            self.sleep_unless_moved(wait, moves).await;
         }
     }
 

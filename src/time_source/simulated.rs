@@ -70,7 +70,7 @@ impl TimeSource {
     pub fn simulated(epoch: Millis, seed: u64) -> Self {
         let started = Moment(tokio::time::Instant::now());
         let wall = Wall::Simulated(Simulated::new(epoch, started));
-        Self::new(wall, StdRng::seed_from_u64(seed))
+        Self::new(wall, None, StdRng::seed_from_u64(seed))
     }
 
     /// Returns a node's own view of the same virtual time: own randomness, own wall clock error.
@@ -80,7 +80,7 @@ impl TimeSource {
             Wall::System => Self::real(),
             Wall::Simulated(Simulated { epoch, started, .. }) => {
                 let wall = Wall::Simulated(Simulated::new(*epoch, *started));
-                Self::new(wall, StdRng::seed_from_u64(seed))
+                Self::new(wall, None, StdRng::seed_from_u64(seed))
             }
         }
     }

@@ -17,5 +17,6 @@ mod sizes;
 mod small_disk;
 mod stands_still;
 mod supervised;
+mod test_clock;
 mod time_off;
 mod traces;

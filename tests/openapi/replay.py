@@ -11,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from datetime import datetime, timedelta
 
 from description import load
 
@@ -184,6 +185,14 @@ def schedules_and_jobs(story):
         story.tell(name)
 
 
+def test_clock(story):
+    story.tell("advanceTestClock", {"by": "1h", "settle_within": "0s"})
+    if not story.tell("advanceTestClock")["done"]:
+        sys.exit("the clock did not come to its time")
+    shown = datetime.fromisoformat(story.tell("getTestClock")["time"])
+    story.tell("setTestClock", {"time": (shown + timedelta(days=1)).isoformat()})
+
+
 def access(story):
     story.tell("createBackup")
     story.key = story.tell("createApiKey", {"name": "ada", "role": "admin"})["key"]
@@ -196,7 +205,7 @@ def access(story):
 
 def main():
     story = Story(sys.argv[1], load())
-    for chapter in [tasks, keys, dead_letters_and_trees, deliveries, schedules_and_jobs, access]:
+    for chapter in [tasks, keys, dead_letters_and_trees, deliveries, schedules_and_jobs, test_clock, access]:
         chapter(story)
     left = sorted(story.description.operations.keys() - story.told)
     if left:

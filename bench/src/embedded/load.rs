@@ -53,6 +53,17 @@ pub(crate) struct Loaded {
     pub(super) took: Duration,
 }
 
+impl Loaded {
+    /// Returns a load that has sent nothing yet.
+    pub(super) fn none() -> anyhow::Result<Self> {
+        Ok(Self {
+            registered: Vec::new(),
+            latency: histogram()?,
+            took: Duration::ZERO,
+        })
+    }
+}
+
 /// Tells when the task of an index is due.
 pub(crate) trait Due: Fn(u64) -> Millis + Send + Copy + 'static {}
 impl<F: Fn(u64) -> Millis + Send + Copy + 'static> Due for F {}
@@ -125,11 +136,7 @@ async fn register_by(
     }
     drop(told);
     let mut all = Log::default();
-    let mut loaded = Loaded {
-        registered: Vec::new(),
-        latency: histogram()?,
-        took: Duration::ZERO,
-    };
+    let mut loaded = Loaded::none()?;
     while let Some(ended) = senders.join_next().await {
         let (registered, latency) = ended??;
         all.append(registered);

@@ -18,6 +18,7 @@ mod overload;
 pub(crate) mod rates;
 mod receiver;
 mod scenarios;
+mod sdk;
 pub(crate) mod service;
 mod timeline;
 pub(crate) mod wire;

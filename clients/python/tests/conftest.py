@@ -18,7 +18,7 @@ _numbers = itertools.count(1)
 @pytest.fixture(scope="session")
 def service() -> Iterator[testing.Service]:
     """A service that all tests use."""
-    with testing.service() as running:
+    with testing.service(test_clock=False) as running:
         yield running
 
 

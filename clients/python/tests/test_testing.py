@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import time
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tickwheel import testing
+from tickwheel import Worker, testing
+from tickwheel.errors import NotFound, Refused
 
 from .conftest import eventually
 from .processes import program
@@ -60,6 +62,44 @@ def test_a_service_that_does_not_start_says_why(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(testing.ServiceFailed, match="TICKWHEEL_BIN"):
         testing.find_program()
+
+
+def test_three_days_pass_within_a_test() -> None:
+    with testing.service() as service:
+        client, seen = service.client, list[tuple[str, datetime.datetime]]()
+        worker = Worker(service.url)
+
+        @worker.task("remind")
+        def remind(payload: dict[str, str]) -> None:
+            seen.append((payload["to"], client.clock.read().time))
+            if payload["to"] == "ada":
+                client.register("remind", {"to": "grace"}, delay="6h")
+
+        began = service.now
+        client.register("remind", {"to": "ada"}, delay=datetime.timedelta(days=3))
+        with worker:
+            waits = service.advance(days=2, hours=23)
+            assert (waits.fired, seen) == (0, [])
+            fires = service.advance(datetime.timedelta(hours=7))
+        assert (fires.fired, fires.unsettled, fires.waiting) == (2, 0, 0)
+        late = [at - began - datetime.timedelta(hours=hours) for (_, at), hours in zip(seen, (72, 78), strict=True)]
+        assert [to for to, _ in seen] == ["ada", "grace"]
+        assert all(datetime.timedelta() <= one < datetime.timedelta(minutes=1) for one in late), late
+
+
+def test_a_clock_of_a_service_without_one_is_not_moved(service: testing.Service) -> None:
+    with pytest.raises(NotFound, match="--test-clock"):
+        service.advance(days=1)
+
+
+def test_a_task_that_no_worker_takes_waits_and_a_jump_goes_forward_only() -> None:
+    with testing.service() as service:
+        service.client.register("nobody", delay="1h")
+        passed = service.advance(hours=2)
+        assert (passed.fired, passed.waiting, passed.unsettled) == (1, 1, 0)
+        service.jump(service.now + datetime.timedelta(days=1))
+        with pytest.raises(Refused, match="forward only"):
+            service.jump(service.now - datetime.timedelta(days=2))
 
 
 def runs(pid: int) -> bool:

@@ -73,6 +73,20 @@ def test_ids_carry_start_wheel_and_look_step() -> None:
         assert (number >> 56) & 63 == step
 
 
+def test_a_delay_counts_by_the_clock_of_the_service() -> None:
+    maker, then = IdMaker(), datetime.datetime(2035, 1, 1, tzinfo=UTC)
+    maker.learn(IdsResponse(time=then, wheels=16), time.monotonic())
+    task = {"callback": "c", "delay": "90s"}
+    assert maker.fix(task)
+    late = read_instant(task["start_time"]) - then - datetime.timedelta(seconds=90)
+    assert datetime.timedelta() <= late < datetime.timedelta(seconds=5)
+    assert uuid.UUID(task["id"]).int >> 80 == round(read_instant(task["start_time"]).timestamp() * 1000)
+    assert not maker.is_due()
+    # A service whose clock a test moves is asked each time.
+    maker.learn(IdsResponse(time=then, wheels=16, valid_for=datetime.timedelta()), time.monotonic())
+    assert maker.is_due()
+
+
 def test_tasks_that_the_service_has_to_name_are_left_as_they_are() -> None:
     maker = IdMaker()
     assert not maker.fix({"callback": "c"})

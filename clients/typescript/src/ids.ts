@@ -26,6 +26,8 @@ interface Facts {
     /** Its time, or later, when `at` was on the steady clock. */
     time: number;
     at: number;
+    /** How long that is counted on. */
+    validFor: number;
 }
 
 /**
@@ -52,7 +54,7 @@ export class Ids {
      */
     ready(timeout: number, signal?: AbortSignal): Promise<void> | undefined {
         const now = performance.now();
-        if (now < this.#unknownUntil || (this.#facts && now - this.#facts.at < KNOWN_FOR)) return undefined;
+        if (now < this.#unknownUntil || (this.#facts && now - this.#facts.at < this.#facts.validFor)) return undefined;
         const asking = (this.#asking ??= this.#learning());
         asking.waiting += 1;
         const late = () => new TimeoutError(`the service did not answer within ${Math.round(timeout)} ms`, false);
@@ -75,7 +77,11 @@ export class Ids {
         this.#facts = undefined;
         const answer = await this.#ask(signal);
         const time = Date.parse(answer?.time ?? "");
-        if (answer && answer.wheels > 0 && !Number.isNaN(time)) this.#facts = { wheels: answer.wheels, time, at };
+        // A service whose clock a test moves says that it is to be asked each time.
+        const told = answer?.valid_for ? milliseconds(answer.valid_for) : undefined;
+        const validFor = Math.min(KNOWN_FOR, told ?? KNOWN_FOR);
+        if (answer && answer.wheels > 0 && !Number.isNaN(time))
+            this.#facts = { wheels: answer.wheels, time, at, validFor };
         else this.#unknownUntil = at + KNOWN_FOR;
     }
 

@@ -5,7 +5,9 @@ import { tmpdir } from "node:os";
 import { delimiter, join } from "node:path";
 import { sleep } from "./backoff.js";
 import { Client, type ClientOptions } from "./index.js";
+import { durationText, readDuration } from "./durations.js";
 import { TickwheelError } from "./errors.js";
+import type { Duration } from "./types.js";
 
 /** How long the service may take to start. */
 const START = 30_000;
@@ -17,10 +19,10 @@ const STOP = 10;
  * when the test is killed, since the system then closes its pipes.
  */
 const GUARD = `
-program=$1 listen=$2 folder=$3
+program=$1 listen=$2 folder=$3 clock=$4
 exec 2>/dev/null
 trap '' INT TERM HUP
-"$program" dev --listen "$listen" --data-dir "$folder/data" </dev/null >/dev/null 2>"$folder/log" &
+"$program" dev $clock --listen "$listen" --data-dir "$folder/data" </dev/null >/dev/null 2>"$folder/log" &
 service=$!
 (while kill -0 $service 2>/dev/null; do sleep 0.1; done; echo "(ended)" >>"$folder/log") </dev/null >/dev/null 2>&1 &
 watch=$!
@@ -40,7 +42,24 @@ export interface ServiceOptions {
     program?: string | undefined;
     /** Where it listens; a free port of this machine by default. */
     listen?: string | undefined;
+    /** Whether its clock can be moved; it can by default. If not, concurrent registrations take less time. */
+    testClock?: boolean | undefined;
 }
+
+/** What happened while the clock was moved. */
+export interface Advanced {
+    /** The time that the clock shows. */
+    reached: Date;
+    /** Tasks that were handed out for the first time. */
+    fired: number;
+    /** Attempts that did not end in time, and tasks that their workers did not take in time. They go on. */
+    unsettled: number;
+    /** Tasks that are due, and that no worker asks for. */
+    waiting: number;
+}
+
+/** How long one call that moves the clock may take. */
+const MOVE = 120_000;
 
 /** A service of a test, with a directory of its own. It ends with its block, or with the test, however that ends. */
 export class Service implements AsyncDisposable {
@@ -57,6 +76,41 @@ export class Service implements AsyncDisposable {
     /** Makes a client of the service. */
     client(options?: ClientOptions): Client {
         return new Client(this.url, options);
+    }
+
+    /** Returns the time that its clock shows: times in tests are counted from it. */
+    async now(): Promise<Date> {
+        return new Date((await this.client().call("getTestClock", {})).time);
+    }
+
+    /**
+     * Moves its clock forward, and stops at each due time on the way: starts, retries, schedules, expiries, deadlines. At each
+     * stop it waits until workers have done what came due, `settleWithin` at most: 5 s of real time by default. So nothing is
+     * late, and what handlers register on the way takes part.
+     *
+     * ```ts
+     * await service.advance("3d");
+     * ```
+     */
+    async advance(by: Duration, options: { settleWithin?: Duration } = {}): Promise<Advanced> {
+        const client = this.client();
+        const way = readDuration(by, "the way of the clock");
+        const to = new Date((await this.now()).getTime() + way).toISOString();
+        const { settleWithin } = options;
+        const body = settleWithin === undefined ? { to } : { to, settle_within: durationText(settleWithin) };
+        let [fired, unsettled] = [0, 0];
+        for (;;) {
+            const answer = await client.call("advanceTestClock", { body }, { timeout: MOVE });
+            fired += answer.fired;
+            unsettled += answer.unsettled;
+            const { reached, waiting } = answer;
+            if (answer.done) return { reached: new Date(reached), fired, unsettled, waiting };
+        }
+    }
+
+    /** Moves its clock forward at once, as if it had been off meanwhile: what came due is late then. */
+    async jump(to: Date): Promise<void> {
+        await this.client().call("setTestClock", { body: { time: to.toISOString() } });
     }
 
     /** Ends the service, and removes its directory. */
@@ -81,11 +135,16 @@ export async function startService(options: ServiceOptions = {}): Promise<Servic
     const program = options.program ?? findProgram();
     const folder = await mkdtemp(join(tmpdir(), "tickwheel-test-"));
     const log = join(folder, "log");
+    const clock = (options.testClock ?? true) ? "--test-clock" : "";
     // A group of its own, so that Ctrl-C reaches the test first and the guard ends the service behind it.
-    const guard = spawn("sh", ["-c", GUARD, "tickwheel-guard", program, options.listen ?? "127.0.0.1:0", folder], {
-        stdio: ["pipe", "ignore", "ignore"],
-        detached: true,
-    });
+    const guard = spawn(
+        "sh",
+        ["-c", GUARD, "tickwheel-guard", program, options.listen ?? "127.0.0.1:0", folder, clock],
+        {
+            stdio: ["pipe", "ignore", "ignore"],
+            detached: true,
+        },
+    );
     guard.stdin?.on("error", () => {});
     guard.unref();
     (guard.stdin as unknown as { unref?: () => void } | null)?.unref?.();

@@ -7,7 +7,7 @@ let service: Promise<Service> | undefined;
 
 /** The service of this file of tests. */
 export function shared(): Promise<Service> {
-    service ??= startService();
+    service ??= startService({ testClock: false });
     return service;
 }
 

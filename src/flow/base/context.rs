@@ -138,9 +138,11 @@ impl Context {
         self.time.now()
     }
 
-    /// Returns the newest sign of life that an attempt may have given: one that the store may have lost counts.
+    /// Returns the newest sign of life that an attempt may have given: one that the store may have lost counts, and a move of the
+    /// clock by hand, between which and the sign before no time has passed for its worker.
     pub(in crate::flow) fn sign_of_life(&self, heartbeat: Option<Millis>) -> Option<Millis> {
-        heartbeat.max(self.store.heartbeats_kept_since())
+        let moved = self.time.moved_to();
+        heartbeat.max(self.store.heartbeats_kept_since()).max(moved)
     }
 
     /// The last tick that a healthy owner has opened by now.
@@ -229,7 +231,7 @@ pub(in crate::flow) enum Lane {
 
 impl Lane {
     /// All of them.
-    pub(super) const ALL: [Self; 3] = [Self::Small, Self::Looks, Self::Large];
+    pub(in crate::flow) const ALL: [Self; 3] = [Self::Small, Self::Looks, Self::Large];
 
     /// Returns the lane of a task.
     pub(in crate::flow) const fn of(spec: &Spec) -> Self {

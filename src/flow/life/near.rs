@@ -204,6 +204,15 @@ impl Near {
         self.len() == 0
     }
 
+    /// Returns when the next task is due; none when nothing waits.
+    pub(in crate::flow) fn next(&self) -> Option<Millis> {
+        let waiting = self.waiting.lock();
+        Lane::ALL
+            .into_iter()
+            .filter_map(|lane| waiting.next_due(lane))
+            .min()
+    }
+
     /// Takes what is due of a lane, at most one batch.
     fn take(&self, lane: Lane, max: usize) -> Vec<Waiting> {
         let now = self.ctx.now();

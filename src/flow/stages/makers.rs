@@ -311,5 +311,6 @@ pub(super) fn service(
         figures: Figures::new(ctx(), known.clone(), near(), forecaster),
         pulse: known.pulse.clone(),
         demand: known.demand.clone(),
+        settling: Default::default(),
     }
 }

@@ -16,6 +16,8 @@ pub mod query;
 pub mod schedules;
 pub(in crate::flow) mod sequence;
 pub mod service;
+mod settling;
 pub mod tree;
+pub mod walk;
 pub mod wheel;
 pub(in crate::flow) mod why_calls;

@@ -17,6 +17,7 @@ use super::{
     sequence::{reminder::Reminder, usher::Usher},
     service::Service,
     tree::{cancel::Feller, release::Releaser, reopen::Opener, tend::Tender},
+    walk::Walk,
     wheel::{
         expirer::Expirer,
         heir::Heir,
@@ -25,6 +26,7 @@ use super::{
         owner::Clock,
         recover::Recovery,
         stages::{self, Stages},
+        terms::Terms,
     },
 };
 use crate::flow::{
@@ -53,6 +55,8 @@ pub struct Node {
     clocks: TaskTracker,
     near: TaskTracker,
     rest: TaskTracker,
+    /// The parts that a walk of the clock looks at.
+    walked: (Remembered, Near, Terms),
 }
 
 impl Node {
@@ -93,9 +97,11 @@ impl Node {
             leftovers: known.leftovers.clone(),
             catch_up,
             turns,
+            terms: Terms::default(),
             tasks: rest.clone(),
         };
         let node = Self {
+            walked: (known.clone(), near.clone(), stages.terms.clone()),
             stop: CancellationToken::new(),
             stop_members: CancellationToken::new(),
             stop_near: CancellationToken::new(),
@@ -110,9 +116,7 @@ impl Node {
         };
         node.keep_running(members, near.clone(), drain);
         node.keep_registering(&mover);
-        node.keep_current(&known.callbacks);
-        node.tend(mover.clone());
-        node.usher(mover, near);
+        node.tend(mover, near);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
@@ -192,8 +196,9 @@ impl Node {
         Finisher::new(Arc::clone(&self.ctx), finder, standing, registrar)
     }
 
-    /// Starts the stages that check whether trees have ended, and what tasks wait for.
-    fn tend(&self, mover: Mover) {
+    /// Starts the stages that check whether trees have ended, and what tasks wait for, and those of sequences.
+    fn tend(&self, mover: Mover, near: Near) {
+        self.usher(mover.clone(), near);
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx(), mover.clone());
         let service = &self.service;
@@ -244,9 +249,10 @@ impl Node {
         });
     }
 
-    /// Starts the stages that look at running attempts, at tasks that wait for workers, and at tasks that the
-    /// process before has left.
+    /// Starts the stages that keep the records of callbacks current, and look at running attempts, at tasks that wait for
+    /// workers, and at tasks that the process before has left.
     fn watch(&self, known: &Remembered, looker: Looker, recovery: Recovery) {
+        self.keep_current(&known.callbacks);
         let watcher = Watcher {
             ctx: Arc::clone(&self.ctx),
             deadlines: known.deadlines.clone(),
@@ -337,6 +343,15 @@ impl Node {
     #[must_use]
     pub fn service(&self) -> Arc<Service> {
         Arc::clone(&self.service)
+    }
+
+    /// Returns what moves the clock of the node; none unless it is moved by hand. One of them moves it.
+    #[must_use]
+    pub fn walk(&self) -> Option<Arc<Walk>> {
+        let (known, near, terms) = self.walked.clone();
+        let (ctx, service) = (Arc::clone(&self.ctx), self.service());
+        let is_by_hand = ctx.time.is_by_hand();
+        is_by_hand.then(|| Arc::new(Walk::new(ctx, service, known, near, terms)))
     }
 
     /// Announces that the node is about to stop: `/readyz` fails from now on, it takes no more wheels, and polls that wait

@@ -20,6 +20,7 @@ use super::{
         why::Explainer,
     },
     schedules,
+    settling::Settling,
     tree::{read::Forester, retry::Retrier},
 };
 use crate::{
@@ -91,6 +92,8 @@ pub struct Service {
     pub(super) forester: Forester,
     pub(super) retrier: Retrier,
     pub(super) deaths: Deaths,
+    /// Reports of workers that are being recorded.
+    pub(super) settling: Settling,
 }
 
 impl Service {
@@ -362,6 +365,7 @@ impl Service {
 
     /// Records how attempts ended; one answer per report, in order.
     pub async fn settle(&self, _worker: &str, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
+        let _settling = self.settling.begin();
         // The figures are about the tasks of clients.
         let counted: Vec<bool> = requests
             .iter()

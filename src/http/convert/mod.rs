@@ -35,6 +35,7 @@ pub mod stats_view;
 mod target;
 pub mod task_view;
 mod template;
+pub(in crate::http) mod test_clock;
 pub(in crate::http) mod tree_view;
 mod violations;
 pub(in crate::http) mod why;

@@ -55,6 +55,7 @@ use crate::http::{
         (name = "access", description = "API keys, and the audit of who did what"),
         (name = "worker", description = "For consumers of callbacks"),
         (name = "cluster", description = "A look at the whole"),
+        (name = "test clock", description = "Move the clock, in tests of programs that wait for days"),
         (name = "health", description = "For orchestrators and monitoring"),
     )
 )]

@@ -1,5 +1,7 @@
 //! The ids handler tells clients what they need to make the ids of their tasks. It reads nothing from the store.
 
+use std::time::Duration;
+
 use axum::{extract::State, response::Response};
 
 use crate::{
@@ -12,6 +14,8 @@ use crate::{
     responses((status = 200, description = "The number of wheels, and the time of the service", body = IdsResponse),
         (status = "default", description = "Any failure", body = Problem, content_type = "application/problem+json")))]
 pub(in crate::http) async fn read(State(api): State<Api>) -> Response {
-    let wheels = api.service.shape().wheels();
-    json(&IdsResponse::new(wheels, api.options.time.now().into()))
+    let (wheels, time) = (api.service.shape().wheels(), &api.options.time);
+    // The clock may be moved before the client counts on it.
+    let valid_for = time.is_by_hand().then(|| Duration::ZERO.into());
+    json(&IdsResponse::new(wheels, time.now().into(), valid_for))
 }

@@ -23,6 +23,7 @@ pub(in crate::http) mod schedule_transfer;
 pub(in crate::http) mod schedules;
 pub(in crate::http) mod stats;
 pub(in crate::http) mod tasks;
+pub(in crate::http) mod test_clock;
 pub(in crate::http) mod trees;
 pub(in crate::http) mod why;
 pub(in crate::http) mod worker;

@@ -65,6 +65,8 @@ pub(super) fn summarize(report: &mut Report) {
         register::FLOOR,
         raw::ONE,
         raw::MANY,
+        register::LONELY,
+        register::TOGETHER,
         register::SINGLE,
         register::SHARED,
         register::BATCHED,

@@ -1,5 +1,5 @@
-//! The register scenario measures registrations for the report: one by one, over HTTP/2 too, and in batches
-//! of 100.
+//! The register scenario measures registrations for the report: through the client in Rust by one caller and by 64, one by one,
+//! over HTTP/2 too, and in batches of 100.
 //!
 //! An empty request and the raw store run in the same round for comparison.
 
@@ -17,6 +17,7 @@ use crate::{
         Setup,
         load::{self, Plan},
         meter::Meter,
+        sdk,
         service::Service,
     },
     generator::{histogram, micros},
@@ -27,6 +28,12 @@ pub(super) const FLOOR: &str = "GET /livez, as many connections";
 pub(super) const SINGLE: &str = "registered, one a request";
 pub(super) const SHARED: &str = "registered, one a request over HTTP/2";
 pub(super) const BATCHED: &str = "registered, 100 a request";
+
+pub(super) const LONELY: &str = "registered by one caller of the client in Rust";
+pub(super) const TOGETHER: &str = "registered by 64 callers of one client in Rust";
+
+/// Callers of one client at once.
+const SDK_CALLERS: usize = 64;
 
 /// Connections over HTTP/2. Each carries its part of as many requests at once as there are connections over
 /// HTTP/1.1.
@@ -43,6 +50,8 @@ pub(in crate::embedded) async fn register(
     raw::insert(setup, round, report).await?;
     let shared = SHARED_CONNECTIONS.min(setup.connections);
     for (case, batch, tasks, connections) in [
+        (LONELY, 1, setup.tasks / 10, 1),
+        (TOGETHER, 1, setup.tasks, SDK_CALLERS),
         (SINGLE, 1, setup.tasks, setup.connections),
         (SHARED, 1, setup.tasks, setup.connections / shared * shared),
         (BATCHED, 100, setup.tasks * 5, BATCH_CONNECTIONS),
@@ -59,10 +68,10 @@ pub(in crate::embedded) async fn register(
             keep_every: 1,
         };
         let meter = Meter::start(&service)?;
-        let loaded = if case == SHARED {
-            load::register_over_http2(&service, shared, plan, due).await?
-        } else {
-            load::register(&service, plan, due).await?
+        let loaded = match case {
+            LONELY | TOGETHER => sdk::register(&service, (connections, tasks), due).await?,
+            SHARED => load::register_over_http2(&service, shared, plan, due).await?,
+            _ => load::register(&service, plan, due).await?,
         };
         let used = meter.stop(&service, tasks)?;
         ensure!(service.time.now() < first, "not registered in time");

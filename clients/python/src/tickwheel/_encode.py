@@ -18,6 +18,7 @@ from .errors import InvalidArgument
 DURATIONS = frozenset(
     (
         "attempt_timeout",
+        "by",
         "catch_up_window",
         "claim_timeout",
         "dead_retention",
@@ -29,6 +30,7 @@ DURATIONS = frozenset(
         "jitter",
         "max",
         "retention",
+        "settle_within",
         "timeout",
         "wait",
     )

@@ -32,11 +32,12 @@ class IdMaker:
         self._lock = threading.Lock()
         self._facts: tuple[int, int] | None = None
         self._asked = float("-inf")
+        self._valid_for = 0.0
         self._lines: dict[str, int] = {}
 
     def is_due(self) -> bool:
         """Whether the service is to be asked."""
-        return time.monotonic() - self._asked >= KNOWN_FOR
+        return time.monotonic() - self._asked >= self._valid_for
 
     def learn(self, answer: IdsResponse | None, asked: float) -> None:
         """Takes the answer to a question of the moment `asked`; None when the service does not tell."""
@@ -44,6 +45,10 @@ class IdMaker:
             # Its time is that or later, so no task is early.
             self._facts = (answer.wheels, since_epoch(answer.time)) if answer else None
             self._asked = asked
+            self._valid_for = KNOWN_FOR
+            if answer and answer.valid_for is not None:
+                # A service whose clock a test moves says that it is to be asked each time.
+                self._valid_for = min(KNOWN_FOR, milliseconds(answer.valid_for) / 1000)
 
     def fix(self, task: dict[str, Any]) -> bool:
         """Fixes start and id of a request. Tells whether it may be sent twice as it is now."""

@@ -1008,6 +1008,18 @@ Where a schedule stands.
 """
 
 
+@dataclass(kw_only=True)
+class SetClockRequest:
+    """
+    Moves the clock forward at once, as if the service had been off.
+    """
+
+    time: InstantText
+    """
+    The time that it shows then. It must not have passed.
+    """
+
+
 SettleOutcome: TypeAlias = Literal["succeeded", "retry", "failed", "snoozed"]
 """
 How an attempt ended.
@@ -1281,6 +1293,47 @@ class ActionResponse:
     states: list[EndState] | None = None
     """
     The ends at which it is done; absent is all.
+    """
+
+
+@dataclass(kw_only=True)
+class AdvanceClockRequest:
+    """
+    Moves the clock forward, and stops at each due time on the way. One of `by` and `to` is given.
+    """
+
+    by: timedelta | None = None
+    settle_within: timedelta | None = None
+    to: InstantText | None = None
+
+
+@dataclass(kw_only=True)
+class AdvanceClockResponse:
+    """
+    How the clock was moved.
+    """
+
+    done: bool
+    """
+    Whether that is the time that was asked for. If not, the call took some seconds or stopped 10,000 times: another call
+    goes on from here.
+    """
+    fired: int
+    """
+    Tasks that were handed to workers, receivers or topics for the first time.
+    """
+    reached: InstantText
+    """
+    The time that the clock shows now.
+    """
+    unsettled: int
+    """
+    Attempts that did not end in time, and tasks that their workers did not take in time. They go on, and are waited for no
+    more.
+    """
+    waiting: int
+    """
+    Tasks that are due, and that no worker asks for.
     """
 
 
@@ -1585,6 +1638,18 @@ class ClaimRequest:
 
 
 @dataclass(kw_only=True)
+class ClockResponse:
+    """
+    The clock of the service.
+    """
+
+    time: InstantText
+    """
+    The time that it shows.
+    """
+
+
+@dataclass(kw_only=True)
 class ClosedGate:
     """
     A gate that is not open.
@@ -1809,6 +1874,7 @@ class IdsResponse:
     """
     How many wheels the service has: an id names one from 0 on. The number never changes.
     """
+    valid_for: timedelta | None = None
 
 
 @dataclass(kw_only=True)

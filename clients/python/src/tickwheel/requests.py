@@ -961,6 +961,17 @@ Where a schedule stands.
 """
 
 
+class SetClockRequest(TypedDict):
+    """
+    Moves the clock forward at once, as if the service had been off.
+    """
+
+    time: Instant
+    """
+    The time that it shows then. It must not have passed.
+    """
+
+
 SettleOutcome: TypeAlias = Literal["succeeded", "retry", "failed", "snoozed"]
 """
 How an attempt ended.
@@ -1228,6 +1239,45 @@ class ActionResponse(TypedDict):
     """
 
 
+class AdvanceClockRequest(TypedDict):
+    """
+    Moves the clock forward, and stops at each due time on the way. One of `by` and `to` is given.
+    """
+
+    by: NotRequired[Duration | None]
+    settle_within: NotRequired[Duration | None]
+    to: NotRequired[Instant | None]
+
+
+class AdvanceClockResponse(TypedDict):
+    """
+    How the clock was moved.
+    """
+
+    done: bool
+    """
+    Whether that is the time that was asked for. If not, the call took some seconds or stopped 10,000 times: another call
+    goes on from here.
+    """
+    fired: int
+    """
+    Tasks that were handed to workers, receivers or topics for the first time.
+    """
+    reached: Instant
+    """
+    The time that the clock shows now.
+    """
+    unsettled: int
+    """
+    Attempts that did not end in time, and tasks that their workers did not take in time. They go on, and are waited for no
+    more.
+    """
+    waiting: int
+    """
+    Tasks that are due, and that no worker asks for.
+    """
+
+
 class After(TypedDict):
     """
     The tasks that a task waits for, and how.
@@ -1478,6 +1528,17 @@ class ClaimRequest(TypedDict):
     """
 
 
+class ClockResponse(TypedDict):
+    """
+    The clock of the service.
+    """
+
+    time: Instant
+    """
+    The time that it shows.
+    """
+
+
 class ClosedGate(TypedDict):
     """
     A gate that is not open.
@@ -1680,6 +1741,7 @@ class IdsResponse(TypedDict):
     """
     The time of the service, so that a delay need not be counted by the clock of the client.
     """
+    valid_for: NotRequired[Duration | None]
     wheels: int
     """
     How many wheels the service has: an id names one from 0 on. The number never changes.

@@ -1,13 +1,15 @@
 """A service for tests, with a directory of its own.
 
     with tickwheel.testing.service() as service:
-        task = service.client.register("greet", {"name": "Ada"})
+        task = service.client.register("remind", {"name": "Ada"}, delay=timedelta(days=3))
+        service.advance(days=3)
 
 It ends with the `with`, and also with the process that started it, however that ends: nothing is left over.
 """
 
 from __future__ import annotations
 
+import datetime
 import os
 import re
 import shutil
@@ -21,7 +23,9 @@ from functools import cached_property
 from pathlib import Path
 
 from ._sync.client import Client
+from ._values import Duration
 from .errors import TickwheelError
+from .models import AdvanceClockResponse
 
 __all__ = ["Service", "ServiceFailed", "find_program", "service"]
 
@@ -64,6 +68,34 @@ class Service:
         return Client(self.url, api_key="")
 
     @property
+    def now(self) -> datetime.datetime:
+        """The time that its clock shows: times in tests are counted from it."""
+        return self.client.clock.read().time
+
+    def advance(
+        self,
+        by: datetime.timedelta | None = None,
+        *,
+        settle_within: Duration | None = None,
+        days: float = 0,
+        hours: float = 0,
+        minutes: float = 0,
+        seconds: float = 0,
+    ) -> AdvanceClockResponse:
+        """Moves its clock forward, and stops at each due time on the way: starts, retries, schedules, expiries, deadlines.
+
+        At each stop it waits until workers have done what came due, `settle_within` at most: 5 s of real time by default. So
+        nothing is late, and what handlers register on the way takes part. The answer counts what was started (`fired`), what
+        workers did not end in time (`unsettled`), and what no worker asks for (`waiting`).
+        """
+        rest = datetime.timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds)
+        return self.client.clock.advance((by or datetime.timedelta()) + rest, settle_within=settle_within)
+
+    def jump(self, to: datetime.datetime) -> None:
+        """Moves its clock forward at once, as if it had been off meanwhile: what came due is late then."""
+        self.client.clock.set(to)
+
+    @property
     def log(self) -> str:
         """What it has logged."""
         return (self.directory / "log").read_text(errors="replace")
@@ -82,18 +114,26 @@ def find_program() -> str:
 
 
 @contextmanager
-def service(*, program: str | None = None, listen: str = "127.0.0.1:0", arguments: Sequence[str] = ()) -> Iterator[Service]:
+def service(
+    *,
+    program: str | None = None,
+    listen: str = "127.0.0.1:0",
+    test_clock: bool = True,
+    arguments: Sequence[str] = (),
+) -> Iterator[Service]:
     """Starts a service with a directory and a port of its own, and ends it.
 
     Args:
         program: the program; see `find_program`.
         listen: its address; a port that is free by default.
+        test_clock: whether its clock can be moved. If not, concurrent registrations take less time.
         arguments: further ones for `tickwheel dev`, such as `["--log", "debug"]`.
 
     Raises:
         ServiceFailed: the program is not there, or did not start.
     """
-    command = [program or find_program(), "dev", "--listen", listen, *arguments]
+    clock = ["--test-clock"] if test_clock else []
+    command = [program or find_program(), "dev", "--listen", listen, *clock, *arguments]
     directory = Path(tempfile.mkdtemp(prefix="tickwheel-"))
     log = directory / "log"
     keeper = subprocess.Popen(

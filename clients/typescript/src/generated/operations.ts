@@ -10,6 +10,7 @@ export interface Operation {
 }
 
 export const table: { readonly [Name in keyof operations]: Operation } = {
+    advanceTestClock: {"method":"POST","path":"/v1/dev/clock:advance"},
     backfillSchedule: {"method":"POST","path":"/v1/schedules/{name}/backfill","marked":true},
     batchCancelTasks: {"method":"POST","path":"/v1/tasks:batchCancel"},
     batchCreateTasks: {"method":"POST","path":"/v1/tasks:batchCreate"},
@@ -37,6 +38,7 @@ export const table: { readonly [Name in keyof operations]: Operation } = {
     getSchedule: {"method":"GET","path":"/v1/schedules/{name}"},
     getStats: {"method":"GET","path":"/v1/stats"},
     getTask: {"method":"GET","path":"/v1/tasks/{id}"},
+    getTestClock: {"method":"GET","path":"/v1/dev/clock"},
     getTree: {"method":"GET","path":"/v1/tasks/{id}/tree"},
     groupDeadLetters: {"method":"GET","path":"/v1/dead-letters:groups"},
     heartbeat: {"method":"POST","path":"/v1/worker/heartbeat"},
@@ -71,6 +73,7 @@ export const table: { readonly [Name in keyof operations]: Operation } = {
     setCallback: {"method":"PUT","path":"/v1/callbacks/{name}"},
     setGate: {"method":"POST","path":"/v1/callbacks/{name}/gate"},
     setSchedule: {"method":"PUT","path":"/v1/schedules/{name}","marked":true},
+    setTestClock: {"method":"POST","path":"/v1/dev/clock:set"},
     settle: {"method":"POST","path":"/v1/worker/settle"},
     startupz: {"method":"GET","path":"/startupz"},
     subscribe: {"method":"POST","path":"/v1/worker/subscribe"},

@@ -381,6 +381,60 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/dev/clock": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /** Shows the clock. */
+        get: operations["getTestClock"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dev/clock:advance": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Moves the clock forward: to the next start, retry, expiry or deadline, to the one behind it, and so on. At each of these stops
+         *     it waits until workers have done what came due, so nothing is late.
+         */
+        post: operations["advanceTestClock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/dev/clock:set": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /** Moves the clock forward at once. Tasks that came due meanwhile are late, as they are behind an outage. */
+        post: operations["setTestClock"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/forecast": {
         parameters: {
             query?: never;
@@ -1200,6 +1254,38 @@ export interface components {
             /** @description The ends at which it is done; absent is all. */
             states?: components["schemas"]["EndState"][] | null;
         };
+        /** @description Moves the clock forward, and stops at each due time on the way. One of `by` and `to` is given. */
+        AdvanceClockRequest: {
+            by?: components["schemas"]["DurationText"] | null;
+            settle_within?: components["schemas"]["DurationText"] | null;
+            to?: components["schemas"]["InstantText"] | null;
+        };
+        /** @description How the clock was moved. */
+        AdvanceClockResponse: {
+            /**
+             * @description Whether that is the time that was asked for. If not, the call took some seconds or stopped 10,000 times: another call
+             *     goes on from here.
+             */
+            done: boolean;
+            /**
+             * Format: int64
+             * @description Tasks that were handed to workers, receivers or topics for the first time.
+             */
+            fired: number;
+            /** @description The time that the clock shows now. */
+            reached: components["schemas"]["InstantText"];
+            /**
+             * Format: int64
+             * @description Attempts that did not end in time, and tasks that their workers did not take in time. They go on, and are waited for no
+             *     more.
+             */
+            unsettled: number;
+            /**
+             * Format: int64
+             * @description Tasks that are due, and that no worker asks for.
+             */
+            waiting: number;
+        };
         /** @description The tasks that a task waits for, and how. */
         After: {
             condition?: components["schemas"]["AfterCondition"] | null;
@@ -1899,6 +1985,11 @@ export interface components {
             /** @description W3C trace context of the registration; view=FULL. */
             traceparent?: string | null;
         };
+        /** @description The clock of the service. */
+        ClockResponse: {
+            /** @description The time that it shows. */
+            time: components["schemas"]["InstantText"];
+        };
         /** @description A gate that is not open. */
         ClosedGate: {
             /** @description The callback. */
@@ -2270,6 +2361,7 @@ export interface components {
         IdsResponse: {
             /** @description The time of the service, so that a delay need not be counted by the clock of the client. */
             time: components["schemas"]["InstantText"];
+            valid_for?: components["schemas"]["DurationText"] | null;
             /**
              * Format: int32
              * @description How many wheels the service has: an id names one from 0 on. The number never changes.
@@ -3136,6 +3228,11 @@ export interface components {
             /** @description One sentence for people. */
             sentence: string;
             /** @description When this was read. */
+            time: components["schemas"]["InstantText"];
+        };
+        /** @description Moves the clock forward at once, as if the service had been off. */
+        SetClockRequest: {
+            /** @description The time that it shows then. It must not have passed. */
             time: components["schemas"]["InstantText"];
         };
         /** @description The answers to reports. */
@@ -5012,6 +5109,157 @@ export interface operations {
                 };
             };
             /** @description Not counted */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    getTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The time that it shows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "time": "2026-11-29T01:36:58.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ClockResponse"];
+                };
+            };
+            /** @description `not_found`: the service has no test clock */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    advanceTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "by": "3d"
+                 *     }
+                 */
+                "application/json": components["schemas"]["AdvanceClockRequest"];
+            };
+        };
+        responses: {
+            /** @description How far it came, and what happened on the way */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "done": true,
+                     *       "fired": 1,
+                     *       "reached": "2026-12-02T01:36:58.004Z",
+                     *       "unsettled": 0,
+                     *       "waiting": 0
+                     *     }
+                     */
+                    "application/json": components["schemas"]["AdvanceClockResponse"];
+                };
+            };
+            /** @description `not_found`: the service has no test clock */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any failure */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    setTestClock: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "time": "2026-12-03T09:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["SetClockRequest"];
+            };
+        };
+        responses: {
+            /** @description The time that it shows */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "time": "2026-12-03T09:00:00.000Z"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ClockResponse"];
+                };
+            };
+            /** @description `not_found`: the service has no test clock */
+            404: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Any failure */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -168,6 +168,16 @@ impl Notes {
         counts
     }
 
+    /// Returns the tasks that are due at `at`, with their callbacks.
+    pub(in crate::flow) fn due(&self, at: Millis) -> Vec<(TaskId, Arc<str>)> {
+        let due = self.tasks.iter().filter(|(_, (_, note))| note.due <= at);
+        let named = due.filter_map(|(id, (place, _))| {
+            let callback = self.callbacks.get(*place)?;
+            Some((*id, Arc::clone(&callback.name)))
+        });
+        named.collect()
+    }
+
     /// Returns how many tasks of a callback are due at `now`, and since when the oldest is.
     pub(in crate::flow) fn of(&self, callback: &str, now: Millis) -> (u64, Option<Millis>) {
         let place = self.places.get(callback).copied();

@@ -47,6 +47,11 @@ impl Outbox {
         answered.await.unwrap_or_else(|_| Err(unanswered()))
     }
 
+    /// Tells whether orders wait to be taken.
+    pub(in crate::flow) fn has_orders(&self) -> bool {
+        self.orders.capacity() < self.orders.max_capacity()
+    }
+
     /// Waits for orders and takes those that are there. Cancel-safe: orders that were not returned are taken by the next call.
     pub(in crate::flow) async fn take(&self, orders: &mut Vec<Order>) {
         let mut taken = self.taken.lock().await;

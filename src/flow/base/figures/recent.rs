@@ -40,6 +40,8 @@ struct Kept {
     seconds: VecDeque<Second>,
     recent: VecDeque<Fired>,
     callbacks: CallbackLateness,
+    /// Tasks that were handed over since the node began.
+    fired: u64,
 }
 
 impl RecentActivity {
@@ -65,7 +67,9 @@ impl RecentActivity {
             seconds,
             recent,
             callbacks,
+            fired,
         } = &mut *kept;
+        *fired += tasks.len() as u64;
         let Some(second) = seconds.back_mut() else {
             return;
         };
@@ -79,6 +83,11 @@ impl RecentActivity {
                 note(recent, (id, to, due), at);
             }
         }
+    }
+
+    /// Returns how many tasks this node has handed over since it began.
+    pub(in crate::flow) fn fired_ever(&self) -> u64 {
+        self.lock().fired
     }
 
     /// Returns how late this node handed over the tasks of a callback lately: how many of each class, and the latest.

@@ -137,7 +137,7 @@ impl Demand {
     #[must_use]
     pub fn new(ctx: Arc<Context>) -> Self {
         Self {
-            alone: ctx.underway.is_some(),
+            alone: ctx.underway.is_some() || ctx.time.is_by_hand(),
             known: Arc::default(),
             retrying: Retrying::default(),
             expiries: Expiries::default(),
@@ -319,6 +319,18 @@ impl Demand {
             }
         });
         (waiting.collect(), self.alone && !known.has_missed(moment))
+    }
+
+    /// Returns the tasks that wait at `at`, with their callbacks.
+    pub(in crate::flow) fn waiting_at(&self, at: Millis) -> Vec<(TaskId, Arc<str>)> {
+        self.lock().notes.due(at)
+    }
+
+    /// Returns how long ago a worker last asked this node for tasks of a callback, if it has.
+    pub(in crate::flow) fn polled(&self, callback: &str) -> Option<Duration> {
+        let now = self.ctx.time.moment();
+        let known = self.lock();
+        known.polled.get(callback).map(|at| now.since(*at))
     }
 
     /// Returns how many tasks of a callback wait now, since when the oldest is due, and whether no others do.

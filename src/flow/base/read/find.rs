@@ -383,7 +383,8 @@ impl Finder {
     async fn of_row(&self, row: TaskRow) -> Result<Option<TaskView>, Fault> {
         let heartbeat = self.heartbeat(&row).await?;
         let now = self.ctx.now();
-        Ok((!is_hidden(&row, now)).then(|| view_of_attempt(row, heartbeat, now)))
+        Ok((!is_hidden(&row, now))
+            .then(|| view_of_attempt(row, heartbeat, now, self.ctx.time.moved_to())))
     }
 
     /// Returns the task of a row as a read by its id shows it, for the answer of a change.
@@ -391,7 +392,7 @@ impl Finder {
         let heartbeat = self.heartbeat(&row).await;
         let now = self.ctx.now();
         match heartbeat {
-            Ok(heartbeat) => view_of_attempt(row, heartbeat, now),
+            Ok(heartbeat) => view_of_attempt(row, heartbeat, now, self.ctx.time.moved_to()),
             // The change stands, and its answer says more than a fault would.
             Err(error) => {
                 tracing::debug!(task = %row.id, %error, "shown without its heartbeat");

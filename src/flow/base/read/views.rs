@@ -89,8 +89,10 @@ pub(in crate::flow) fn view_of_attempt(
     row: TaskRow,
     heartbeat: Option<Heartbeat>,
     now: Millis,
+    moved: Option<Millis>,
 ) -> TaskView {
-    let alive_until = row.alive_until(heartbeat.as_ref().map(|beat| beat.at));
+    let sign = heartbeat.as_ref().map(|beat| beat.at).max(moved);
+    let alive_until = row.alive_until(sign);
     let lost = row.state == State::Claimed && now >= alive_until;
     let runs_again = !row.cancel_requested && row.tries < row.detail.spec.max_attempts;
     let (ending, error) = row.unreported(alive_until);

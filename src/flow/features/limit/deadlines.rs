@@ -83,6 +83,13 @@ impl Deadlines {
             .unwrap_or_default()
     }
 
+    /// Returns all attempts that are watched here.
+    pub(in crate::flow) fn attempts(&self) -> Vec<(TaskId, u32)> {
+        let watched = self.lock();
+        let attempts = watched.by_id.iter();
+        attempts.map(|(id, watch)| (*id, watch.attempt)).collect()
+    }
+
     /// Returns the callbacks of which attempts are watched here.
     pub(in crate::flow) fn callbacks(&self) -> Vec<Arc<str>> {
         self.lock().running.keys().map(Arc::clone).collect()

@@ -81,6 +81,11 @@ impl Feed {
     async fn subscribe(&self) -> Option<Box<dyn Consumer>> {
         let topics = Priority::ALL.map(|priority| message::topic(&self.callback, priority));
         let group = message::group(&self.callback);
+        let missing = if self.time.is_by_hand() {
+            limits::WALK_TOPIC_MISSING
+        } else {
+            limits::TOPIC_MISSING
+        };
         loop {
             let needs = self.hub.needs(&self.callback);
             if needs.close {
@@ -90,13 +95,13 @@ impl Feed {
             match self.subscriptions.has_any(&topics).await {
                 Ok(true) => {}
                 Ok(false) => {
-                    self.time.sleep(limits::TOPIC_MISSING).await;
+                    self.time.sleep(missing).await;
                     continue;
                 }
                 // A queue that is away is waited for, as a member of its group waits: a poll hears of nothing meanwhile.
                 Err(error) => {
                     tracing::debug!(callback = self.callback, %error, "cannot look topics up yet");
-                    self.time.sleep(limits::TOPIC_MISSING).await;
+                    self.time.sleep(missing).await;
                     continue;
                 }
             }

@@ -227,6 +227,26 @@ impl Hub {
         state.report();
     }
 
+    /// Tells whether a poll waits for a callback.
+    pub(super) fn is_polled(&self, callback: &str) -> bool {
+        let state = self.lock();
+        let feed = state.feeds.get(callback);
+        feed.is_some_and(|feed| !feed.line.is_empty())
+    }
+
+    /// Tells whether messages are out for claims.
+    pub(super) fn is_claiming(&self) -> bool {
+        self.lock().feeds.values().any(|feed| feed.out > 0)
+    }
+
+    /// Returns when the first held message may be claimed.
+    pub(super) fn next_held(&self) -> Option<Millis> {
+        let state = self.lock();
+        let held = state.feeds.values();
+        let held = held.flat_map(|feed| [feed.buffer.next_due(), feed.apart.next_due()]);
+        held.flatten().min()
+    }
+
     /// Forgets a feed that has failed, and answers the polls that wait for it with nothing: the next poll makes it anew.
     pub(super) fn forget(&self, callback: &str) {
         let mut state = self.lock();

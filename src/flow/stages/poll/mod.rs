@@ -40,6 +40,7 @@ use crate::{
         life::{claim::Claimer, claim_room::Memory, settle::Settler},
     },
     limits,
+    model::time::Millis,
     queue::Subscriptions,
     time_source::Moment,
 };
@@ -167,6 +168,21 @@ impl Poller {
     /// being claimed are answered with them.
     pub(super) fn dismiss(&self, worker: &str, covers: impl Fn(&str) -> bool) {
         self.hub.dismiss(worker, covers);
+    }
+
+    /// Tells whether a poll waits for tasks of a callback.
+    pub(super) fn is_polled(&self, callback: &str) -> bool {
+        self.hub.is_polled(callback)
+    }
+
+    /// Tells whether tasks are being claimed for polls.
+    pub(super) fn is_claiming(&self) -> bool {
+        self.hub.is_claiming()
+    }
+
+    /// Returns when the first message may be claimed that polls have to wait for.
+    pub(super) fn next_held(&self) -> Option<Millis> {
+        self.hub.next_held()
     }
 
     /// Answers every poll that waits with nothing, and lets the feeds close. Claims under way are answered still.

@@ -156,7 +156,10 @@ impl<'a> WheelWalk<'a> {
             let id = entry.key.id;
             let view = match rows.get(&id) {
                 Some(row) if is_hidden(row, now) || comes_later(row) => return None,
-                Some(row) => view_of_attempt(row.clone(), beats.get(&id).cloned(), now),
+                Some(row) => {
+                    let (row, moved) = (row.clone(), self.ctx.time.moved_to());
+                    view_of_attempt(row, beats.get(&id).cloned(), now, moved)
+                }
                 None => {
                     let fired = has_fired(&entry, &self.clocks, now);
                     as_expired(view_of_entry(&entry, fired), now)

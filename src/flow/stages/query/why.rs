@@ -93,7 +93,9 @@ impl Explainer {
                     .ctx
                     .sign_of_life(heartbeat.as_ref().map(|beat| beat.at));
                 let found = self.of_row(&row, beat, &clock, at).await?;
-                (view_of_attempt(*row, heartbeat, at), found.0, found.1)
+                let moved = self.ctx.time.moved_to();
+                let view = view_of_attempt(*row, heartbeat, at, moved);
+                (view, found.0, found.1)
             }
             Told::Entry(entry, fired) => {
                 let found = self.of_entry(&entry, fired, &clock, at).await?;

@@ -31,7 +31,7 @@ use crate::{
         },
         stages::cluster::members::Members,
     },
-    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RUNS_PAGE_MAX, SCHEDULE_RACES_MAX},
+    limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORDS_PAGE_MAX, RUNS_PAGE_MAX, SCHEDULE_RACES_MAX},
     model::{
         draft::Defaults,
         key::OnConflict,
@@ -142,6 +142,29 @@ impl Desk {
     pub(in crate::flow) fn stage(&self, members: Members, late: LateRuns) -> Stage {
         let (driver, agenda) = (self.driver.clone(), self.agenda.clone());
         Stage::new(Arc::clone(&self.ctx), driver, members, agenda, late)
+    }
+
+    /// Tells whether looks at schedules that are due at `at` are not done yet.
+    pub(in crate::flow) fn is_behind(&self, at: Millis) -> bool {
+        self.agenda.done_until() < at
+    }
+
+    /// Returns when the next look at a schedule is due.
+    ///
+    /// # Errors
+    /// When the store is away.
+    pub(in crate::flow) async fn next_look(&self) -> Result<Option<Millis>, Fault> {
+        let (mut next, mut after) = (None, None);
+        loop {
+            let schedules = &self.driver.schedules;
+            let (page, more) = schedules.page(after.as_deref(), RECORDS_PAGE_MAX).await?;
+            let looks = page.iter().filter_map(|(_, schedule)| schedule.wake);
+            next = looks.chain(next).min();
+            after = more;
+            if after.is_none() {
+                return Ok(next);
+            }
+        }
     }
 
     /// Returns the data about time zones.

@@ -5,7 +5,14 @@
 //! it asks again some seconds later whether the node that should have looked has gone meanwhile. A node that starts, or that was
 //! stopped for a while, reads all schedules once instead; one node does so every quarter of an hour, as a repair.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicI64, Ordering},
+    },
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio::{sync::Notify, task::JoinSet};
@@ -53,6 +60,8 @@ struct Held {
 pub(in crate::flow) struct Agenda {
     held: Arc<Mutex<BTreeSet<Held>>>,
     wake: Arc<Notify>,
+    /// All looks that were due by then, in milliseconds, are done; of use where the clock is moved by hand.
+    done_until: Arc<AtomicI64>,
 }
 
 impl Agenda {
@@ -69,6 +78,11 @@ impl Agenda {
             asked: 0,
         }]);
         self.wake.notify_one();
+    }
+
+    /// Returns up to which time all looks are done.
+    pub(super) fn done_until(&self) -> Millis {
+        Millis(self.done_until.load(Ordering::SeqCst))
     }
 
     fn hold(&self, looks: impl IntoIterator<Item = Held>) {
@@ -142,23 +156,34 @@ impl Stage {
         };
         let questions = self.late.take_questions();
         while !stop.is_cancelled() {
+            let (moves, began) = (self.ctx.time.moves(), self.ctx.now());
             let rest = self.step(&mut at).await.unwrap_or_else(|fault| {
                 tracing::debug!(%fault, "schedules cannot be read; trying again");
                 SCHEDULE_RETRY
             });
             self.answer(&mut at);
+            self.note_done(&at, began);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.agenda.wake.notified() => {}
                 () = self.late.asked() => {}
                 Some(looked) = at.looks.join_next(), if !at.looks.is_empty() => at.ended(looked),
-                () = self.ctx.time.sleep(rest) => {}
+                () = self.ctx.time.sleep_unless_moved(rest, moves) => {}
             }
         }
         drop(questions);
         while let Some(looked) = at.looks.join_next().await {
             at.ended(looked);
+        }
+    }
+
+    /// Notes that all looks that were due at `began` are done, if they are.
+    fn note_done(&self, at: &Progress, began: Millis) {
+        let next = self.agenda.next(&at.busy);
+        let is_done = at.busy.is_empty() && !at.owes_sweep && next.is_none_or(|next| next > began);
+        if is_done {
+            self.agenda.done_until.store(began.0, Ordering::SeqCst);
         }
     }
 

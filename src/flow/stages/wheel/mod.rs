@@ -26,3 +26,4 @@ pub(in crate::flow) mod republish;
 pub(in crate::flow) mod scan;
 pub mod stages;
 pub(in crate::flow) mod term;
+pub(in crate::flow) mod terms;

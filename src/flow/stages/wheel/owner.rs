@@ -345,6 +345,7 @@ impl Clock {
     /// Steps each tick, and sooner when much was done, until `stop`; then leaves the wheel.
     pub async fn run(mut self, stop: CancellationToken) {
         loop {
+            let moves = self.ctx.time.moves();
             let pause = match self.step().await {
                 Ok(ticked) => self.pause_after(ticked),
                 Err(error) => {
@@ -370,7 +371,7 @@ impl Clock {
                 biased;
                 () = stop.cancelled() => {}
                 () = reportable => {}
-                () = self.ctx.time.sleep(pause) => {}
+                () = self.ctx.time.sleep_unless_moved(pause, moves) => {}
             }
         }
         self.end("stopped");

@@ -113,12 +113,13 @@ impl Releaser {
         let mut changes = self.keeper().callbacks().cache().watch();
         loop {
             changes.mark_unchanged();
+            let moves = self.ctx.time.moves();
             let wait = self.step(&mut progress).await;
             tokio::select! {
                 biased;
                 () = self.term.ended.cancelled() => return,
                 () = changes.changed() => {}
-                () = self.ctx.time.sleep(wait) => {}
+                () = self.ctx.time.sleep_unless_moved(wait, moves) => {}
             }
         }
     }

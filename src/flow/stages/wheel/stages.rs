@@ -9,6 +9,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     erase::Eraser, fire::Publisher, look::Looker, release::Releaser, scan::Reader, term::Term,
+    terms::Terms,
 };
 use crate::{
     flow::{
@@ -60,6 +61,8 @@ pub struct Stages {
     pub(in crate::flow) leftovers: Leftovers,
     pub(in crate::flow) catch_up: Arc<CatchUp>,
     pub(in crate::flow) turns: Arc<ReadPermits>,
+    /// The terms that this node has begun.
+    pub(in crate::flow) terms: Terms,
     /// Owns the running stages.
     pub(in crate::flow) tasks: TaskTracker,
 }
@@ -67,6 +70,7 @@ pub struct Stages {
 impl Stages {
     /// Starts the stages of a term; each ends with it.
     pub(in crate::flow) fn begin(&self, term: &Arc<Term>) {
+        self.terms.begin(term);
         let reader = Reader::new(
             Arc::clone(&self.ctx),
             self.placer.clone(),

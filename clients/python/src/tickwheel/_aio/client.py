@@ -13,6 +13,7 @@ from .._options import Options
 from .._values import Duration
 from .access import Access
 from .callbacks import Callbacks
+from .clock import Clock
 from .cluster import Cluster
 from .dead_letters import DeadLetters
 from .jobs import Jobs
@@ -54,6 +55,7 @@ class AsyncClient(Tasks):
         self.jobs = Jobs(transport)
         self.access = Access(transport)
         self.cluster = Cluster(transport)
+        self.clock = Clock(transport)
         self.worker = WorkerCalls(transport)
 
     def sibling(self) -> AsyncClient:
