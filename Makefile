@@ -12,7 +12,7 @@ EVERY := --workspace --lib --bins --test '*'
 COMPUTING := --workspace --lib --bins --test model --test fuzz --test sim --no-fail-fast
 WAITING := --workspace --test integration --no-fail-fast -- --test-threads=8
 
-.PHONY: setup bare texts check test test-all all-tools test-cassandra-4 prove fuzz openapi clients reference docs sim sim-replay fault audit package dist operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
+.PHONY: setup bare texts check test test-all all-tools test-cassandra-4 prove fuzz openapi clients reference docs sim sim-replay fault audit package dist release operations stack stack-down bench bench-full bench-operating bench-peers gate overload demo
 
 # A release build lacks the code of tests. So the library is compiled as in a release build once, as far as its errors go.
 RELEASED = RUSTC_WORKSPACE_WRAPPER=$(CURDIR)/tests/released $(CARGO) --config profile.dev.package.tickwheel.debug-assertions=false
@@ -67,7 +67,7 @@ test-all: all-tools test audit ## every test: faults, kills, floods, planted fla
 	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
 	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
-	$(STACK) run -- sh -c 'tests/clients/java && tests/clients/kafka_python'
+	$(STACK) run -- sh -c 'tests/clients/java && tests/clients/kafka_python && tests/clients/kafka_typescript'
 	$(CARGO) test --workspace --test drill
 	$(CARGO) clippy --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings
@@ -137,6 +137,9 @@ audit: ## licences, banned and duplicate crates, sources (needs cargo-deny)
 
 package: ## the crate as a registry would take it, built from the package alone; sends nothing
 	$(CARGO) publish --dry-run --allow-dirty --package tickwheel
+
+release: ## VERSION=0.2.0: all that is published of a tag, built, linted, installed and run; uploads nothing (docs/release.md)
+	deploy/release $(VERSION)
 
 dist: ## what people install, in target/dist (docs/install.md); PROFILE=dev packs a debug build
 	deploy/dist

@@ -3,6 +3,8 @@ import { readDuration } from "./durations.js";
 import { InvalidArgumentError } from "./errors.js";
 import { type ClientOptions, access } from "./access.js";
 import { Outcome } from "./outcome.js";
+import type { KafkaSource } from "./kafka.js";
+import type { KafkaLane } from "./kafka/lane.js";
 import type { StandardSchema } from "./standard-schema.js";
 import { tracingReady } from "./tracing.js";
 import { Transport } from "./transport.js";
@@ -38,6 +40,8 @@ export interface WorkerOptions extends ClientOptions {
     attemptTimeout?: Duration | undefined;
     /** Whether SIGTERM and SIGINT stop the worker; true by default. A second one ends the process at once. */
     signals?: boolean | undefined;
+    /** Where tasks come from: polls of the service by default, or a `KafkaSource` of `tickwheel/kafka`. */
+    source?: KafkaSource | undefined;
     /** Takes what a worker has to say; the console by default. */
     logger?: Pick<Console, "warn" | "error"> | undefined;
 }
@@ -174,18 +178,28 @@ export class Worker implements AsyncDisposable {
             stopping: this.#stopping.signal,
             logger,
         };
-        const lanes = Array.from(this.#handlings.values(), (handling) => new Lane(handling, tools));
+        const lanes = await this.#lanes(tools);
         try {
             const polled = Promise.all(lanes.map((lane) => lane.poll()));
             await Promise.race([polled, aborted(this.#stopping.signal)]);
             await Promise.all([polled, leave(transport, name)]);
             await this.#drain(lanes, attempts, logger);
         } finally {
+            await Promise.all(lanes.map((lane) => lane.close()));
             await heart.stop();
         }
     }
 
-    async #drain(lanes: Lane[], attempts: Map<string, Attempt>, logger: Tools["logger"]): Promise<void> {
+    /** What brings the tasks of each callback. */
+    async #lanes(tools: Tools): Promise<(Lane | KafkaLane)[]> {
+        const handlings = [...this.#handlings.values()];
+        const { source } = this.#options;
+        if (!source) return handlings.map((handling) => new Lane(handling, tools));
+        const { KafkaLane } = await import("./kafka/lane.js");
+        return handlings.map((handling) => new KafkaLane(handling, tools, source.options));
+    }
+
+    async #drain(lanes: (Lane | KafkaLane)[], attempts: Map<string, Attempt>, logger: Tools["logger"]): Promise<void> {
         const ended = Promise.all(lanes.map((lane) => lane.ended()));
         const limit = readDuration(this.#options.drainTimeout ?? DRAIN_TIMEOUT, "drainTimeout");
         if (await endsWithin(ended, limit)) return;

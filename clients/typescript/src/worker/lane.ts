@@ -1,11 +1,11 @@
 import { Backoff, sleep } from "../backoff.js";
 import { milliseconds } from "../durations.js";
-import { Outcome } from "../outcome.js";
 import { type Transport, readJson } from "../transport.js";
-import type { ClaimedTask, Schemas } from "../types.js";
-import { Attempt, type Handling } from "./attempt.js";
-import { leaseEnd, steady } from "./clock.js";
+import type { Schemas } from "../types.js";
+import type { Attempt, Handling } from "./attempt.js";
+import { steady } from "./clock.js";
 import type { Heart } from "./heart.js";
+import { Running } from "./running.js";
 import type { Settler } from "./settler.js";
 
 /** How long a poll waits at the service: few requests, and within the idle limits of usual proxies. */
@@ -16,8 +16,6 @@ const POLL_SLACK = 10_000;
 const POLL_TASKS = 1000;
 /** How long a poll may take to end when the worker stops; then its connection is dropped, and the service gives its tasks to others. */
 const LEAVE_LIMIT = 2_000;
-/** The heartbeat timeout of a task for which the service names none. */
-const HEARTBEAT_TIMEOUT = 45_000;
 
 /** What all lanes of a worker share. */
 export interface Tools {
@@ -36,13 +34,14 @@ export interface Tools {
 export class Lane {
     readonly #handling: Handling;
     readonly #tools: Tools;
-    readonly #running = new Set<Promise<void>>();
+    readonly #running: Running;
     /** Wakes a lane that has no free place. */
     #wake: () => void = () => {};
 
     constructor(handling: Handling, tools: Tools) {
         this.#handling = handling;
         this.#tools = tools;
+        this.#running = new Running(handling, tools, () => this.#wake());
     }
 
     /** Polls until the worker stops. */
@@ -51,7 +50,7 @@ export class Lane {
         const backoff = new Backoff();
         stopping.addEventListener("abort", () => this.#wake(), { once: true });
         while (!stopping.aborted) {
-            const free = Math.min(POLL_TASKS, this.#handling.concurrency - this.#running.size);
+            const free = Math.min(POLL_TASKS, this.#running.free);
             if (free <= 0) {
                 await new Promise<void>((resolve) => (this.#wake = resolve));
                 continue;
@@ -72,9 +71,12 @@ export class Lane {
     }
 
     /** Waits for the attempts that run. */
-    async ended(): Promise<void> {
-        while (this.#running.size > 0) await Promise.all(this.#running);
+    ended(): Promise<void> {
+        return this.#running.ended();
     }
+
+    /** Has nothing to give back. */
+    async close(): Promise<void> {}
 
     /** When the worker stops, the poll is answered at once, since the worker leaves; no longer than `LEAVE_LIMIT`. */
     async #ask(max_tasks: number): Promise<Schemas["PollAnswer"]> {
@@ -113,51 +115,6 @@ export class Lane {
 
     #begin({ tasks, waited }: Schemas["PollAnswer"], sent: number, free: number): void {
         const leaseStart = sent + (milliseconds(waited ?? 0) ?? 0);
-        const { heart, stopping } = this.#tools;
-        const claimed = tasks.map((task) => ({
-            task,
-            timeout: milliseconds(task.heartbeat_timeout ?? "") ?? HEARTBEAT_TIMEOUT,
-        }));
-        // The answer may have taken so long that another worker runs a task by now.
-        const live = claimed.filter(({ timeout }) => steady() < leaseEnd(leaseStart, timeout));
-        heart.add(live.map(({ task: { id, attempt }, timeout }) => ({ id, attempt, timeout, sent: leaseStart })));
-        live.forEach(({ task }, place) => {
-            // More than was asked for, or too late: others can run it at once.
-            const begins = place < free && !stopping.aborted && task.callback === this.#handling.callback;
-            const run = this.#run(task, leaseStart, begins)
-                .catch((error: unknown) => this.#tools.logger.error(`tickwheel: task ${task.id}: ${error}`))
-                .finally(() => {
-                    this.#running.delete(run);
-                    this.#wake();
-                });
-            this.#running.add(run);
-        });
-    }
-
-    async #run(task: ClaimedTask, leaseStart: number, begins: boolean): Promise<void> {
-        const { heart, attempts, settler, logger } = this.#tools;
-        const attempt = new Attempt(task, this.#handling, (key, json) => heart.progress(key, json));
-        attempts.set(attempt.key, attempt);
-        try {
-            const outcome = begins ? await attempt.run(this.#limit(task, leaseStart)) : Outcome.snooze(0);
-            if (outcome === undefined)
-                return logger.warn(
-                    `tickwheel: task ${task.id}: attempt ${task.attempt} was lost and its handler aborted`,
-                );
-            const counts = await settler.settle(attempt, outcome);
-            if (!counts)
-                logger.warn(`tickwheel: task ${task.id}: attempt ${task.attempt} was lost before its report arrived`);
-        } finally {
-            heart.remove(attempt.key);
-            attempts.delete(attempt.key);
-        }
-    }
-
-    /** How long an attempt may take from now on: by the rule of its task, else by that of the worker. */
-    #limit({ attempt_timeout }: ClaimedTask, leaseStart: number): number {
-        const ofTask = attempt_timeout ? milliseconds(attempt_timeout) : undefined;
-        return ofTask === undefined
-            ? this.#handling.attemptTimeout
-            : Math.max(0, leaseEnd(leaseStart, ofTask) - steady());
+        this.#running.begin(tasks, leaseStart, free, () => {});
     }
 }

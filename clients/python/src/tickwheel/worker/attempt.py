@@ -34,6 +34,8 @@ class Attempt:
         self.next_beat = 0.0
         self.abandoned_at: float | None = None
         """When a handler that took too long and does not stop is left without heartbeats."""
+        self.on_done: Callable[[], None] | None = None
+        """Called once, when this worker has nothing to do for the attempt any more."""
         self._lock = threading.Lock()
         self._interrupted: type[Interrupted] | None = None
         self._interrupt: Interrupt | None = None
@@ -76,6 +78,13 @@ class Attempt:
             self._interrupted = why
             if self._interrupt is not None:
                 self._interrupt(why)
+
+    def done(self) -> None:
+        """Notes that its end was reported, or that the service comes back to the task by itself."""
+        with self._lock:
+            on_done, self.on_done = self.on_done, None
+        if on_done is not None:
+            on_done()
 
     def end(self) -> type[Interrupted] | None:
         """Notes that its handler has ended. Returns why it was interrupted; nothing interrupts it any more."""

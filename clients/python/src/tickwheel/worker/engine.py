@@ -15,6 +15,9 @@ from . import handler as ends
 from .attempt import Attempt
 from .handler import Handler
 from .heart import Heart
+from .kafka.line import Line
+from .kafka.reader import KafkaReader
+from .kafka.source import KafkaSource
 from .outcomes import Interrupted, Stopped
 from .poller import Poller, Slots
 from .settler import Settler
@@ -39,6 +42,7 @@ class Engine:
         version: str | None,
         handlers: Iterable[Handler],
         loop: asyncio.AbstractEventLoop | None,
+        source: KafkaSource | None = None,
     ) -> None:
         self._client, self._name = client, name
         # Connections of their own, and a time limit of their own.
@@ -56,9 +60,14 @@ class Engine:
             self._loop = asyncio.new_event_loop()
             self._own_loop = threading.Thread(target=self._loop.run_forever, name="tickwheel-async", daemon=True)
             self._own_loop.start()
-        self._pollers = [Poller(client, name, version, handler, self._begin) for handler in handlers]
+        self._pollers: list[Poller | KafkaReader] = [
+            Poller(client, name, version, handler, self._begin)
+            if source is None
+            else KafkaReader(client, name, handler, self._begin, source)
+            for handler in handlers
+        ]
         for poller in self._pollers:
-            poller.thread.start()
+            poller.start()
 
     def stop(self, drain_timeout: float) -> None:
         """Takes no more tasks, gives back what has not begun, waits for the rest; then interrupts that and gives it back."""
@@ -73,6 +82,8 @@ class Engine:
                 log.error("%s handlers block their threads and cannot be interrupted: their leases run out", self._running)
         if not self._settler.stop(_LAST_REPORTS_LIMIT):
             log.error("not every outcome could be reported: the service comes back to the tasks")
+        for poller in self._pollers:
+            poller.close(_LEAVE_LIMIT)
         self._heart.stop()
         self._heart_client.close()
         self._threads.stop()
@@ -97,7 +108,7 @@ class Engine:
         with self._ended:
             return self._ended.wait_for(lambda: self._running == 0, limit)
 
-    def _begin(self, handler: Handler, attempt: Attempt, slots: Slots, stopping: bool) -> None:
+    def _begin(self, handler: Handler, attempt: Attempt, slots: Slots | Line, stopping: bool) -> None:
         """Begins an attempt, or gives it back when the worker stops."""
         self._heart.add(attempt)
         if stopping:
@@ -114,7 +125,7 @@ class Engine:
         else:
             self._threads.submit(lambda: self._run_in_thread(handler, attempt, slots))
 
-    def _end(self, attempt: Attempt, slots: Slots, report: ends.Report | None) -> None:
+    def _end(self, attempt: Attempt, slots: Slots | Line, report: ends.Report | None) -> None:
         if report is None:
             self._heart.remove(attempt)
             log.warning("task %s, attempt %s: broken off, it may run elsewhere", *attempt.key)
@@ -125,7 +136,7 @@ class Engine:
             self._running -= 1
             self._ended.notify_all()
 
-    def _run_in_thread(self, handler: Handler, attempt: Attempt, slots: Slots) -> None:
+    def _run_in_thread(self, handler: Handler, attempt: Attempt, slots: Slots | Line) -> None:
         report: ends.Report | None = None
         task = attempt.task
         guard = Interruptible()
@@ -145,12 +156,12 @@ class Engine:
             report = ends.interrupted(why)
         self._end(attempt, slots, report)
 
-    def _begin_async(self, loop: asyncio.AbstractEventLoop, handler: Handler, attempt: Attempt, slots: Slots) -> None:
+    def _begin_async(self, loop: asyncio.AbstractEventLoop, handler: Handler, attempt: Attempt, slots: Slots | Line) -> None:
         task = loop.create_task(self._run_async(loop, handler, attempt, slots))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _run_async(self, loop: asyncio.AbstractEventLoop, handler: Handler, attempt: Attempt, slots: Slots) -> None:
+    async def _run_async(self, loop: asyncio.AbstractEventLoop, handler: Handler, attempt: Attempt, slots: Slots | Line) -> None:
         running = asyncio.current_task(loop)
 
         def cancel(why: type[Interrupted]) -> None:

@@ -16,6 +16,7 @@ from ..errors import InvalidArgument
 from ..models import ClaimedTask
 from .attempt import Attempt
 from .job import Job
+from .kafka.message import Content
 from .outcomes import Fail, Interrupted, Result, Retry, Snooze, Stopped, TimedOut
 
 RESULT_BYTES_MAX = 1 << 20
@@ -98,6 +99,20 @@ def _validator(callback: str, wanted: Any) -> Callable[[Any], Any]:
 
 def _is_of_pydantic(wanted: Any) -> bool:
     return hasattr(wanted, "__pydantic_validator__") or any(map(_is_of_pydantic, typing.get_args(wanted)))
+
+
+def fill(task: ClaimedTask, content: Content) -> None:
+    """Gives a claimed task the content of its message, as the service shows contents."""
+    essence = content.content_type.partition(";")[0].strip().lower()
+    task.content_type = content.content_type or None
+    task.traceparent = content.trace_parent
+    if essence == "application/json" or essence.endswith("+json"):
+        try:
+            task.payload = json.loads(content.payload)
+            return
+        except ValueError:
+            pass  # it is shown as bytes
+    task.payload_base64 = base64.b64encode(content.payload).decode()
 
 
 def succeeded(value: Any) -> Report:

@@ -53,6 +53,7 @@ class Heart:
         """Lets go of an attempt."""
         with self._changed:
             self._attempts.pop(attempt.key, None)
+        attempt.done()
 
     def attempts(self) -> list[Attempt]:
         """Those that are kept alive."""
@@ -92,6 +93,7 @@ class Heart:
                 log.warning("task %s, attempt %s: no heartbeat reached the service, its lease is over", *attempt.key)
                 del self._attempts[attempt.key]
                 attempt.interrupt(LeaseLost)
+                attempt.done()
             elif now + attempt.timeout / 32 >= attempt.next_beat:
                 due.append(attempt)
             if attempt.ends is not None and now >= attempt.ends:
@@ -103,6 +105,7 @@ class Heart:
                 if attempt.is_running:
                     log.error("task %s, attempt %s: took too long and cannot be interrupted: its lease runs out", *attempt.key)
                     self._attempts.pop(attempt.key, None)
+                    attempt.done()
         due = [one for one in due if one.key in self._attempts]
         return due[:_BATCH_MAX] if any(now >= one.next_beat for one in due) else []
 

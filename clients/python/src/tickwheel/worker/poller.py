@@ -68,6 +68,13 @@ class Poller:
         self._stopping = threading.Event()
         self.thread = threading.Thread(target=self._run, name=f"tickwheel-poll-{handler.callback}", daemon=True)
 
+    def start(self) -> None:
+        """Begins to poll."""
+        self.thread.start()
+
+    def close(self, limit: float) -> None:
+        """Has nothing to give back."""
+
     def stop(self) -> None:
         """Polls no more. A poll that is under way has to be ended at the service: `leave`."""
         self._stopping.set()

@@ -17,6 +17,7 @@ from ..errors import InvalidArgument
 from .engine import Engine
 from .handler import Handler
 from .job import Job
+from .kafka.source import KafkaSource
 from .signals import Stop, restore
 
 Function = Callable[[], object] | Callable[[Any], object] | Callable[[Any, Job], object]
@@ -46,6 +47,7 @@ class Worker:
         version: of the program, shown with the callback.
         drain_timeout: how long handlers may go on once the worker is told to stop; then they are interrupted, and their tasks
             are given back.
+        source: where tasks come from: polls of the service by default, or `tickwheel.kafka.KafkaSource`.
 
     Raises:
         InvalidArgument: an address that is none, or a concurrency below one.
@@ -61,12 +63,14 @@ class Worker:
         concurrency: int = 10,
         version: str | None = None,
         drain_timeout: Duration = 20,
+        source: KafkaSource | None = None,
     ) -> None:
         self.name = name or f"python-{socket.gethostname()}-{os.getpid()}-{os.urandom(3).hex()}"
         self._client = Client(servers, api_key=api_key, verify=verify)
         self._concurrency = _checked(concurrency)
         self._version = version
         self._drain_timeout = seconds(drain_timeout)
+        self._source = source
         self._handlers: dict[str, Handler] = {}
         self._engine: Engine | None = None
         self._stop: Stop | None = None
@@ -124,7 +128,7 @@ class Worker:
             raise InvalidArgument("the worker runs already")
         if not self._handlers:
             raise InvalidArgument("the worker has no handlers: decorate a function with @worker.task(...)")
-        self._engine = Engine(self._client, self.name, self._version, self._handlers.values(), loop)
+        self._engine = Engine(self._client, self.name, self._version, self._handlers.values(), loop, self._source)
 
     def _finish(self) -> None:
         engine, self._engine = self._engine, None

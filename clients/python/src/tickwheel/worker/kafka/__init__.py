@@ -1,0 +1,1 @@
+"""A worker that consumes the topics of its callbacks, in place of polls."""
