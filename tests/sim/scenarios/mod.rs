@@ -67,3 +67,4 @@ mod unfinished;
 mod unreadable;
 mod unsent;
 mod waits;
+mod why;
