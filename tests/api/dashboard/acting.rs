@@ -247,7 +247,7 @@ async fn schedules_jobs_and_keys_are_acted_on() {
     let (next, _) = browser.done(&site, path, &[("act", "delete")]).await;
     assert_eq!(next, "/schedules");
 
-    let job = json!({"kind": "cancel", "filter": {"callback": "bill"}, "rate_per_second": 0.01});
+    let job = json!({"kind": "redrive", "filter": {"callback": "work"}, "rate_per_second": 0.01});
     let job = site.post("/v1/jobs", job.to_string()).await.json();
     let path = format!("/jobs/{}", job["id"].as_str().unwrap());
     for (act, said) in [

@@ -1,12 +1,15 @@
 //! The dashboard shows what the API answers, to readers with their rights, as a browser asks for it.
 
+mod acting;
+mod live;
 mod pages;
 mod signing;
 
 use axum::http::{HeaderValue, Method, Request, header};
+use serde_json::json;
 use tickwheel::{http::Options, http::router};
 
-use super::{Answer, Site, keys_and_roles, schedules};
+use super::{Answer, Site, dead_letters, keys_and_roles, schedules};
 
 /// Every page that has no name of a thing in it.
 const PAGES: [&str; 9] = [
@@ -63,6 +66,26 @@ impl Browser {
         text(&answer)
     }
 
+    /// Returns all parts of a list, one behind the other.
+    async fn parts(&self, site: &Site, path: &str) -> String {
+        let (mut all, mut path) = (String::new(), path.to_owned());
+        for _ in 0..200 {
+            let html = self.page(site, &path).await;
+            let next = html
+                .split("\" rel=\"next\"")
+                .next()
+                .filter(|begun| begun.len() < html.len());
+            let next = next.and_then(|begun| begun.rsplit("href=\"").next());
+            let next = next.map(|link| link.replace("&#38;", "&"));
+            all.push_str(&html);
+            match next {
+                Some(next) => path = next,
+                None => return all,
+            }
+        }
+        panic!("the list does not end");
+    }
+
     /// Sends a form.
     async fn send(&self, site: &Site, path: &str, fields: &[(&str, &str)]) -> Answer {
         let mut body = url::form_urlencoded::Serializer::new(String::new());
@@ -87,6 +110,67 @@ impl Browser {
 
 fn text(answer: &Answer) -> String {
     String::from_utf8(answer.body.to_vec()).unwrap()
+}
+
+/// The values of an attribute in a page.
+fn values<'a>(html: &'a str, attribute: &str) -> Vec<&'a str> {
+    let begin = format!(" {attribute}=\"");
+    let found = html.split(begin.as_str()).skip(1);
+    found.map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+/// A node with one of everything that pages show. Returns the ids of a dead task, of one that waits, and of a job.
+async fn full() -> (Site, [String; 3]) {
+    let site = schedules::site().await;
+    let worker = site.world.worker(site.node.service(), failing());
+    let dead = dead_letters::dead(&site, "work", 2, json!({"labels": {"tenant": "acme"}})).await;
+    let later = json!({"callback": "bill", "delay": "1h", "key": "order-17", "payload": {"n": 9_007_199_254_740_993_i64}});
+    let later = site.post("/v1/tasks", later.to_string()).await.json();
+    let schedule =
+        json!({"cron": "30 7 * * *", "time_zone": "Europe/Berlin", "task": {"callback": "report"}});
+    schedules::set(&site, "nightly", schedule).await;
+    let job = json!({"kind": "redrive", "filter": {"callback": "work"}, "dry_run": true});
+    let job = site.post("/v1/jobs", job.to_string()).await.json();
+    let gate = json!({"gate": "paused", "reason": "smtp moves"});
+    site.post(&format!("/v1{GATE}"), gate.to_string())
+        .await
+        .ok();
+    worker.abort();
+    let id = |value: &serde_json::Value| {
+        let id = value["id"].as_str().unwrap_or_else(|| panic!("{value}"));
+        id.to_owned()
+    };
+    let ids = [dead[0].clone(), id(&later), id(&job)];
+    (site, ids)
+}
+
+/// The same with a key of an admin.
+async fn guarded() -> (Site, String, [String; 3]) {
+    let (site, ids) = full().await;
+    let wish = json!({"name": "root", "role": "admin"}).to_string();
+    let made = site.post("/v1/api-keys", wish).await.json();
+    site.world.pass(3 * keys_and_roles::SECOND).await;
+    (site, made["key"].as_str().unwrap().to_owned(), ids)
+}
+
+/// The places that the forms of a page are sent to.
+fn forms(html: &str) -> Vec<&str> {
+    let forms = html
+        .split("<form")
+        .skip(1)
+        .map(|form| form.split('>').next().unwrap());
+    let posts = forms.filter(|form| form.contains("method=\"post\""));
+    posts.flat_map(|form| values(form, "action")).collect()
+}
+
+fn failing() -> crate::sim::world::Behaviour {
+    std::sync::Arc::new(|_, _| {
+        let outcome = tickwheel::model::state::Outcome::Retry {
+            error: "smtp <b>says</b> 550\nno such user".to_owned(),
+            after: None,
+        };
+        (std::time::Duration::from_millis(100), Some(outcome))
+    })
 }
 
 /// The same node with other options.

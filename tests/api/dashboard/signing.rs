@@ -3,7 +3,7 @@
 use axum::http::Method;
 use serde_json::json;
 
-use super::{Browser, GATE, keys_and_roles, text, with};
+use super::{Browser, GATE, PAGES, forms, guarded, keys_and_roles, text, values, with};
 
 #[tokio::test(start_paused = true)]
 async fn a_reader_signs_in_with_a_key_and_out_again() {
@@ -133,4 +133,104 @@ async fn a_link_from_elsewhere_asks_again() {
         "{}",
         text(&answer)
     );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_role_opens_the_pages_and_has_the_forms_that_it_may_use() {
+    let (site, admin, [dead, later, job]) = guarded().await;
+    let things = [
+        format!("/tasks/{dead}"),
+        format!("/tasks/{later}"),
+        format!("/jobs/{job}"),
+        "/callbacks/work".to_owned(),
+        "/schedules/nightly".to_owned(),
+    ];
+    for role in ["viewer", "producer", "worker", "operator", "admin"] {
+        let (_, key) = site.key(&admin, json!({"name": role, "role": role})).await;
+        let browser = Browser::of(&key);
+        let overview = browser.page(&site, "/").await;
+        let ways = values(&overview, "href");
+        let all = PAGES
+            .iter()
+            .map(|path| (*path).to_owned())
+            .chain(things.clone());
+        let mut sent_to = Vec::new();
+        for path in all {
+            let answer = browser.get(&site, &path).await;
+            let of = format!(
+                "/{}",
+                path.trim_start_matches('/').split('/').next().unwrap()
+            );
+            let expected = if ways.contains(&of.as_str()) {
+                200
+            } else {
+                403
+            };
+            assert_eq!(answer.status, expected, "{role} {path}");
+            if expected == 200 {
+                sent_to.extend(forms(&text(&answer)).into_iter().map(str::to_owned));
+            }
+        }
+        sent_to.retain(|path| path != "/sign-out");
+        let tasks = sent_to
+            .iter()
+            .filter(|path| path.starts_with("/tasks"))
+            .count();
+        match role {
+            "viewer" | "worker" => assert!(sent_to.is_empty(), "{role}: {sent_to:?}"),
+            "producer" => assert!(tasks > 0 && tasks == sent_to.len(), "{sent_to:?}"),
+            _ => assert!(tasks > 0 && sent_to.len() > tasks, "{role}: {sent_to:?}"),
+        }
+        let gate = browser
+            .send(&site, "/callbacks/bill/gate", &[("gate", "paused")])
+            .await;
+        let may = matches!(role, "operator" | "admin");
+        assert_eq!(gate.status, if may { 303 } else { 403 }, "{role}");
+        let payload = text(&browser.get(&site, &format!("/tasks/{later}")).await);
+        let sees = matches!(role, "producer" | "operator" | "admin");
+        assert_eq!(payload.contains("9007199254740993"), sees, "{role}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_limited_key_sees_its_callbacks_alone_and_a_node_for_reads_has_no_forms() {
+    let (site, admin, [dead, later, _]) = guarded().await;
+    let wish = json!({"name": "mailer", "role": "operator", "callbacks": ["work"]});
+    let (_, key) = site.key(&admin, wish).await;
+    let browser = Browser::of(&key);
+    let overview = browser.page(&site, "/").await;
+    assert!(
+        overview.contains("/callbacks/work") && !overview.contains("bill"),
+        "{overview}"
+    );
+    for path in [
+        "/tasks",
+        "/callbacks",
+        "/dead-letters",
+        "/callbacks/work",
+        &format!("/tasks/{dead}"),
+    ] {
+        let html = browser.page(&site, path).await;
+        assert!(
+            !html.contains("order-17") && !html.contains("bill"),
+            "{path}: {html}"
+        );
+    }
+    for path in [
+        format!("/tasks/{later}"),
+        "/callbacks/bill".to_owned(),
+        "/jobs".to_owned(),
+    ] {
+        assert_eq!(browser.get(&site, &path).await.status, 403, "{path}");
+    }
+    let read_only = with(site, |options| options.read_only = true);
+    let root = Browser::of(&admin);
+    for path in [
+        "/callbacks/work",
+        "/schedules/nightly",
+        &format!("/tasks/{dead}"),
+    ] {
+        let html = root.page(&read_only, path).await;
+        assert_eq!(forms(&html), ["/sign-out"], "{path}");
+    }
 }
