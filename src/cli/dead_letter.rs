@@ -42,7 +42,7 @@ pub(super) enum Command {
 /// The filter of dead tasks.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FilterArgs {
-    /// Only tasks of this callback.
+    /// Only tasks of this callback; in a list, 'mail.*' is all whose names begin with `mail.`.
     #[arg(long, value_name = "NAME")]
     callback: Option<String>,
     /// Only tasks with this error, as `dead-letter groups` shows it.
@@ -65,7 +65,7 @@ pub(super) struct List {
 /// `tickwheel dead-letter groups`.
 #[derive(Debug, Args)]
 pub(super) struct Groups {
-    /// Only tasks of this callback.
+    /// Only tasks of this callback; 'mail.*' is all whose names begin with `mail.`.
     #[arg(long, value_name = "NAME")]
     callback: Option<String>,
     #[command(flatten)]

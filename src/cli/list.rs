@@ -46,7 +46,7 @@ const STATES: [TaskState; 13] = [
 /// The filter of a list.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FilterArgs {
-    /// Only tasks of this callback.
+    /// Only tasks of this callback; 'mail.*' is all whose names begin with `mail.`.
     #[arg(long, value_name = "NAME")]
     callback: Option<String>,
     /// Only tasks of this collection.

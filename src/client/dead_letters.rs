@@ -19,7 +19,7 @@ const REDRIVE: &str = "/v1/dead-letters/redrive";
 /// The filter of a list of dead letters. More fields may come: end it with `..DeadLetterFilter::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeadLetterFilter {
-    /// Those of this callback.
+    /// Those of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so.
     pub callback: Option<String>,
     /// Those with this class of error; a whole error stands for its class.
     pub error: Option<String>,

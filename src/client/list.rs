@@ -13,7 +13,7 @@ const LAST_START: &str = "9999-12-30T22:00:00";
 /// The filter of a list of tasks. More fields may come: end it with `..TaskFilter::default()`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct TaskFilter {
-    /// Those of this callback.
+    /// Those of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so.
     pub callback: Option<String>,
     /// Those of this collection.
     pub collection: Option<String>,

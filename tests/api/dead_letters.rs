@@ -102,7 +102,7 @@ async fn check_lists(world: World) {
     let mut newest_first: Vec<&str> = ids.iter().map(String::as_str).collect();
     newest_first.reverse();
     for size in [1, 7, 22, 23, 1000] {
-        for filter in ["", "callback=work&"] {
+        for filter in ["", "callback=work&", "callback=w*&"] {
             let letters = listed(&site, &format!("{filter}page_size={size}")).await;
             assert_eq!(ids_of(&letters), newest_first, "{filter} {size}");
         }
@@ -124,7 +124,9 @@ async fn check_lists(world: World) {
         assert!(task["error"].as_str().unwrap().contains("line 2"));
         assert!(task.get("payload").is_none(), "a list has no payloads");
     }
-    assert!(listed(&site, "callback=other").await.is_empty());
+    for other in ["other", "worker", "worker*"] {
+        assert!(listed(&site, &format!("callback={other}")).await.is_empty());
+    }
     let groups = site.get(&format!("{GROUPS}?callback=work")).await.ok();
     let groups = groups.as_array().unwrap();
     let tasks: u64 = groups
@@ -132,6 +134,10 @@ async fn check_lists(world: World) {
         .map(|group| group["tasks"].as_u64().unwrap())
         .sum();
     assert_eq!(tasks, 23);
+    for (several, found) in [("wo*", json!(groups)), ("wor.*", json!([]))] {
+        let of = format!("{GROUPS}?callback={several}");
+        assert_eq!(site.get(&of).await.ok(), found, "{several}");
+    }
     let largest = &groups[0];
     assert_eq!(
         site.get(GROUPS).await.ok(),

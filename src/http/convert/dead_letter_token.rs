@@ -32,7 +32,7 @@ struct Token {
 #[must_use]
 pub fn write(wanted: &Wanted, spot: Spot) -> String {
     let token = Token {
-        callback: callback(wanted).map(str::to_owned),
+        callback: callback(wanted),
         error: wanted.error.clone(),
         behind: (spot.time.0, spot.id),
     };
@@ -52,7 +52,7 @@ pub fn read(text: &str, wanted: &Wanted) -> Result<Spot, String> {
     let bytes = URL_SAFE_NO_PAD.decode(text).map_err(|_| foreign())?;
     let token: Token = serde_json::from_slice(&bytes).map_err(|_| foreign())?;
     let differs = [
-        ("callback", token.callback.as_deref() != callback(wanted)),
+        ("callback", token.callback != callback(wanted)),
         ("error", token.error != wanted.error),
     ];
     if let Some((name, _)) = differs.into_iter().find(|(_, differs)| *differs) {
@@ -70,10 +70,12 @@ pub fn read(text: &str, wanted: &Wanted) -> Result<Spot, String> {
     })
 }
 
-fn callback(wanted: &Wanted) -> Option<&str> {
+/// Returns the callbacks of a filter as its query has them.
+fn callback(wanted: &Wanted) -> Option<String> {
     match &wanted.scope {
         Scope::All => None,
-        Scope::Callback(name) => Some(name),
+        Scope::Callback(name) => Some(name.clone()),
+        Scope::Beginning(beginning) => Some(format!("{beginning}*")),
     }
 }
 
@@ -88,6 +90,13 @@ mod tests {
         }
     }
 
+    fn of_several(beginning: &str) -> Wanted {
+        Wanted {
+            scope: Scope::Beginning(beginning.to_owned()),
+            error: None,
+        }
+    }
+
     fn spot() -> Spot {
         Spot {
             time: Millis(1_800_000_000_437),
@@ -98,7 +107,7 @@ mod tests {
     #[test]
     fn a_token_comes_back_as_it_was_and_one_of_other_filters_names_what_differs() {
         let longest = wanted(Some(&"ü".repeat(128)), Some(&"ü".repeat(200)));
-        for wanted in [longest, wanted(None, None)] {
+        for wanted in [longest, wanted(None, None), of_several("work")] {
             let token = write(&wanted, spot());
             assert!(token.len() < TOKEN_CHARS_MAX, "{}", token.len());
             assert_eq!(read(&token, &wanted), Ok(spot()));
@@ -106,6 +115,7 @@ mod tests {
         let token = write(&wanted(Some("work"), None), spot());
         for (other, name) in [
             (wanted(None, None), "callback"),
+            (of_several("work"), "callback"),
             (wanted(Some("work"), Some("e")), "error"),
         ] {
             let refused = read(&token, &other).unwrap_err();

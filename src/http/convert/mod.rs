@@ -44,7 +44,7 @@ pub mod worker_calls;
 pub(in crate::http) use content::is_json;
 pub(crate) use content::media_type;
 pub(in crate::http) use violations::{
-    Violations, callback as any_callback, checked_name, name, unknown,
+    Callbacks, Violations, callback as any_callback, callbacks, checked_name, name, unknown,
 };
 
 #[cfg(test)]

@@ -87,6 +87,13 @@ fn hash<'a>(texts: impl Iterator<Item = &'a String>) -> Option<u64> {
     (!bytes.is_empty()).then(|| xxh3_64(&bytes))
 }
 
+/// Returns the callbacks of a filter as its query has them.
+fn callback(filter: &Filter) -> Option<String> {
+    let several = filter.beginning.as_ref();
+    let several = several.map(|beginning| format!("{beginning}*"));
+    several.or_else(|| filter.callback.clone())
+}
+
 fn labels_hash(filter: &Filter) -> Option<u64> {
     hash(filter.labels.iter().flat_map(|(name, value)| [name, value]))
 }
@@ -109,7 +116,7 @@ pub fn write(filter: &Filter, cursor: &Cursor) -> String {
         code,
     } = cursor.behind;
     let token = Token {
-        callback: filter.callback.clone(),
+        callback: callback(filter),
         state: filter.state.map(|state| state.name().to_owned()),
         from: filter.from.map(|at| at.0),
         to: filter.to.map(|at| at.0),
@@ -144,7 +151,7 @@ pub fn read(text: &str, filter: &Filter) -> Result<Cursor, String> {
     let token: Token = serde_json::from_slice(&bytes).map_err(|_| foreign())?;
     let state = filter.state.map(VisibleState::name);
     let differs = [
-        ("callback", token.callback != filter.callback),
+        ("callback", token.callback != callback(filter)),
         ("state", token.state.as_deref() != state),
         ("start_time_from", token.from != filter.from.map(|at| at.0)),
         ("start_time_to", token.to != filter.to.map(|at| at.0)),
@@ -223,6 +230,7 @@ mod tests {
     fn filter() -> Filter {
         Filter {
             callback: Some("c".repeat(128)),
+            beginning: None,
             collection: Some("c".repeat(128)),
             state: Some(VisibleState::Processing),
             labels: [("tenant".to_owned(), "acme".to_owned())].into(),

@@ -12,6 +12,15 @@ use crate::{
 #[derive(Debug, Default)]
 pub(in crate::http) struct Violations(Vec<FieldError>);
 
+/// The callbacks of a list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http) enum Callbacks {
+    /// The one with this name.
+    One(String),
+    /// Those whose names begin with this.
+    Beginning(String),
+}
+
 impl Violations {
     /// Notes a wrong field.
     pub(in crate::http) fn add(&mut self, pointer: impl Into<String>, detail: impl Into<String>) {
@@ -90,6 +99,26 @@ pub(in crate::http) fn callback(text: String) -> Result<String, String> {
     } else {
         name(text)
     }
+}
+
+/// Reads the callbacks of a list: the name of one, or, with `*` at its end, the beginning of the names of several.
+pub(in crate::http) fn callbacks(text: String) -> Result<Callbacks, String> {
+    let Some(beginning) = text.strip_suffix('*') else {
+        return callback(text).map(Callbacks::One);
+    };
+    let fits =
+        |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-' | ':' | '[' | ']');
+    if let Some(odd) = beginning.chars().find(|c| !fits(*c)) {
+        return Err(format!(
+            "must be a name, or the beginning of one and `*`; found {odd:?}"
+        ));
+    }
+    if !(1..=NAME_CHARS_MAX).contains(&beginning.len()) {
+        return Err(format!(
+            "must have 1 to {NAME_CHARS_MAX} characters before `*`; leave it out for all callbacks"
+        ));
+    }
+    Ok(Callbacks::Beginning(beginning.to_owned()))
 }
 
 /// Says that a name is not known, and suggests the name that was probably meant.

@@ -36,7 +36,7 @@ use crate::{
         access::Caller,
         answer,
         convert::{
-            self, Violations, dead_letter_token as token, json, own,
+            self, Callbacks, Violations, dead_letter_token as token, json, own,
             task_view::{in_a_tree, task_response},
         },
         error::{Code, Error},
@@ -56,7 +56,8 @@ use crate::{
 /// Only the absence of `next_page_token` says that the list has ended.
 #[utoipa::path(get, path = "/v1/dead-letters", tag = "dead letters", operation_id = "listDeadLetters",
     params(
-        ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
+        ("callback" = Option<String>, Query,
+            description = "Only tasks of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so"),
         ("error" = Option<String>, Query,
             description = "Only tasks with this class of error, as groups show it; a whole error stands for its class"),
         ("page_size" = Option<usize>, Query, minimum = 1,
@@ -83,7 +84,8 @@ pub(in crate::http) async fn list(
 ///
 /// The class of an error is its first line, in which `#` stands for each number.
 #[utoipa::path(get, path = "/v1/dead-letters:groups", tag = "dead letters", operation_id = "groupDeadLetters",
-    params(("callback" = Option<String>, Query, description = "Only tasks of this callback")),
+    params(("callback" = Option<String>, Query,
+        description = "Only tasks of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so")),
     responses(
         (status = 200, description = "The groups", body = Vec<DeadLetterGroup>),
         (status = "default", description = "Not counted", body = Problem, content_type = "application/problem+json")))]
@@ -321,11 +323,12 @@ impl<'a> Call<'a> {
     }
 }
 
-fn wanted(callback: Option<&str>, error: Option<&str>) -> Wanted {
-    Wanted {
-        scope: Scope::of(callback),
-        error: error.map(error_class),
-    }
+/// Reads the callbacks of a query.
+fn scope(text: String) -> Result<Scope, String> {
+    Ok(match convert::callbacks(text)? {
+        Callbacks::One(name) => Scope::Callback(name),
+        Callbacks::Beginning(beginning) => Scope::Beginning(beginning),
+    })
 }
 
 /// An empty token asks for the first page.
@@ -345,11 +348,11 @@ pub(in crate::http) struct LettersQuery {
 impl FromQuery for LettersQuery {
     fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
         let known = ["callback", "error", "page_size", "page_token"];
-        let (mut callback, mut error): (Option<String>, Option<String>) = (None, None);
+        let (mut of, mut error): (_, Option<String>) = (Scope::All, None);
         let (mut size, mut page_token): (_, Option<String>) = (LIST_TASKS_DEFAULT, None);
         let violations = each_once(uri, &known, |name, value| {
             Some(match name {
-                "callback" => put(&mut callback, convert::any_callback(value)),
+                "callback" => put(&mut of, scope(value)),
                 "error" => put(&mut error, Ok(value)),
                 "page_size" => put(&mut size, page_size(&value, LIST_TASKS_MAX)),
                 "page_token" => put(&mut page_token, Ok(value)),
@@ -358,7 +361,10 @@ impl FromQuery for LettersQuery {
         })?;
         violations.finish()?;
         Ok(Self {
-            wanted: wanted(callback.as_deref(), error.as_deref()),
+            wanted: Wanted {
+                scope: of,
+                error: error.as_deref().map(error_class),
+            },
             page_size: size,
             page_token,
         })
@@ -370,11 +376,14 @@ pub(in crate::http) struct GroupsQuery(Wanted);
 
 impl FromQuery for GroupsQuery {
     fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
-        let mut callback: Option<String> = None;
+        let mut of = Scope::All;
         let violations = each_once(uri, &["callback"], |name, value| {
-            (name == "callback").then(|| put(&mut callback, convert::any_callback(value)))
+            (name == "callback").then(|| put(&mut of, scope(value)))
         })?;
         violations.finish()?;
-        Ok(Self(wanted(callback.as_deref(), None)))
+        Ok(Self(Wanted {
+            scope: of,
+            error: None,
+        }))
     }
 }

@@ -15,7 +15,8 @@ use crate::{
     http::{
         Api, answer,
         convert::{
-            self, checked_name, job::is_label, page_token, task_view::task_response, unknown,
+            self, Callbacks, checked_name, job::is_label, page_token, task_view::task_response,
+            unknown,
         },
         error::{Code, Error},
         extract::{FromQuery, Params, each_once, page_size, put, unquoted},
@@ -59,7 +60,8 @@ const PARAMETERS: [&str; 16] = [
 /// list has ended. A task that changes between two pages may be listed twice or not at all.
 #[utoipa::path(get, path = "/v1/tasks", tag = "tasks", operation_id = "listTasks",
     params(
-        ("callback" = Option<String>, Query, description = "Only tasks of this callback"),
+        ("callback" = Option<String>, Query,
+            description = "Only tasks of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so"),
         ("key" = Option<String>, Query,
             description = "Only the task that this key names, the live one or the last: with `callback`, and without further filters"),
         ("collection" = Option<String>, Query, description = "Only tasks of this collection"),
@@ -198,12 +200,20 @@ impl FromQuery for ListQuery {
             );
         }
         // A list of one of these callbacks asks for them.
-        query.filter.internal |= query.filter.callback.as_deref().is_some_and(is_reserved);
+        let names = [&query.filter.callback, &query.filter.beginning];
+        query.filter.internal |= names.into_iter().flatten().any(|name| is_reserved(name));
         violations.finish().map(|()| query)
     }
 }
 
 impl ListQuery {
+    fn set_callbacks(&mut self, of: Callbacks) {
+        match of {
+            Callbacks::One(name) => self.filter.callback = Some(name),
+            Callbacks::Beginning(beginning) => self.filter.beginning = Some(beginning),
+        }
+    }
+
     /// Takes several labels: `NAME=VALUE`, or `NAME:VALUE`, with commas between them.
     fn set_labels(&mut self, text: &str) -> Result<(), String> {
         text.split(',').try_for_each(|label| {
@@ -232,7 +242,7 @@ impl ListQuery {
     /// Takes a parameter. Returns none when no parameter has this name.
     fn set(&mut self, name: &str, value: String) -> Option<Result<(), String>> {
         Some(match name {
-            "callback" => put(&mut self.filter.callback, convert::any_callback(value)),
+            "callback" => convert::callbacks(value).map(|of| self.set_callbacks(of)),
             "collection" => put(&mut self.filter.collection, convert::name(value)),
             "error" => {
                 self.filter.error = Some(error_class(&value));

@@ -33,6 +33,8 @@ pub enum Scope {
     All,
     /// Those of one callback.
     Callback(String),
+    /// Those of the callbacks whose names begin with this, found among those of all.
+    Beginning(String),
 }
 
 impl Scope {
@@ -46,20 +48,30 @@ impl Scope {
     #[must_use]
     pub fn callback(&self) -> &str {
         match self {
-            Self::All => "",
+            Self::All | Self::Beginning(_) => "",
             Self::Callback(name) => name,
+        }
+    }
+
+    /// Tells whether it has the letters of a callback.
+    #[must_use]
+    pub fn has(&self, callback: &str) -> bool {
+        match self {
+            Self::All => true,
+            Self::Callback(name) => callback == name,
+            Self::Beginning(beginning) => callback.starts_with(beginning),
         }
     }
 
     /// Tells whether the letters of this scope name their callbacks.
     #[must_use]
     pub const fn names_callbacks(&self) -> bool {
-        matches!(self, Self::All)
+        matches!(self, Self::All | Self::Beginning(_))
     }
 
     fn put(&self, name: &mut BytesMut) {
         match self {
-            Self::All => name.put_u8(OF_ALL),
+            Self::All | Self::Beginning(_) => name.put_u8(OF_ALL),
             Self::Callback(callback) => {
                 name.put_u8(OF_CALLBACK);
                 name.put_slice(callback.as_bytes());

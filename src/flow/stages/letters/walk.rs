@@ -35,7 +35,7 @@ pub const OTHER: &str = "(other)";
 /// The letters that are wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wanted {
-    /// Those of one callback, or of all.
+    /// Those of one callback, of several, or of all.
     pub scope: Scope,
     /// Those with this class of error.
     pub error: Option<String>,
@@ -142,9 +142,8 @@ pub(in crate::flow) async fn walk(
 
 impl Wanted {
     fn takes(&self, letter: &Found) -> bool {
-        self.error
-            .as_ref()
-            .is_none_or(|error| *error == letter.error)
+        let of_class = |error: &String| *error == letter.error;
+        self.scope.has(&letter.callback) && self.error.as_ref().is_none_or(of_class)
     }
 }
 
@@ -224,7 +223,7 @@ fn found(scope: &Scope, row: IndexRow) -> Result<Found, Fault> {
         attempts,
     } = schema::decode_letter(row.value).map_err(|cause| corrupt(&cause.to_string()))?;
     let callback = match scope {
-        Scope::All => callback,
+        Scope::All | Scope::Beginning(_) => callback,
         Scope::Callback(name) => name.clone(),
     };
     Ok(Found {

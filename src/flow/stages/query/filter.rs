@@ -24,6 +24,8 @@ use crate::{
 pub struct Filter {
     /// Those of this callback.
     pub callback: Option<String>,
+    /// Those of callbacks whose names begin with this.
+    pub beginning: Option<String>,
     /// Those of this collection.
     pub collection: Option<String>,
     /// Those in this state.
@@ -65,9 +67,14 @@ impl Filter {
     /// Tells whether a task of this id, of this callback and collection can be wanted.
     pub(super) fn may_be_of(&self, id: TaskId, spec: &Spec) -> bool {
         let names = |wanted: &Option<String>, has| wanted.is_none() || wanted.as_deref() == has;
+        let begins = |beginning: &String| {
+            spec.callback()
+                .is_some_and(|name| name.starts_with(beginning))
+        };
         (self.internal || !id.is_internal())
             && !(self.roots && spec.parent().is_some())
             && names(&self.callback, spec.callback())
+            && self.beginning.as_ref().is_none_or(begins)
             && names(&self.collection, Some(&spec.collection))
             && names(
                 &self.schedule,
@@ -165,6 +172,7 @@ mod tests {
         let task = task();
         let name = task.spec.callback().map(str::to_owned);
         let fits = Filter {
+            beginning: name.clone().map(|name| name[..2].to_owned()),
             callback: name,
             collection: Some("nightly".to_owned()),
             state: Some(task.state),
@@ -176,9 +184,13 @@ mod tests {
         assert!(fits.matches(&task, to));
         assert!(!fits.matches(&task, START), "it starts at the end");
         let text = |text: &str| Some(text.to_owned());
-        let others: [Filter; 6] = [
+        let others: [Filter; 7] = [
             Filter {
                 callback: text("another"),
+                ..fits.clone()
+            },
+            Filter {
+                beginning: text("another"),
                 ..fits.clone()
             },
             Filter {
