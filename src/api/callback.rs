@@ -134,6 +134,12 @@ pub struct HttpDefaults {
     /// Whether an answer 4xx is tried again; true by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub retry_4xx: Option<bool>,
+    /// How many requests a node may have under way to a host at once for the tasks of this callback, all its requests to the host
+    /// counted. Absent, 8 at first, and up to 32 while the host answers quickly or well. The attempts of a callback on all nodes
+    /// together are its own `max_in_flight`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1, maximum = 128))]
+    pub max_in_flight: Option<u32>,
 }
 
 /// How many tasks of a callback may be claimed in a time: in any ten seconds at most eleven times `per_second`, and `burst`.

@@ -144,7 +144,7 @@ pub(super) struct SetArgs {
     /// `callback get -o json` can be used.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["description", "max_attempts", "retry_initial", "retry_factor",
         "retry_max", "retry_jitter", "claim_timeout", "heartbeat_timeout", "attempt_timeout", "retention", "dead_retention",
-        "expire_after", "priority", "labels", "rate", "burst", "max_in_flight", "http", "http_secrets", "dead_letter_topic", "on_retry",
+        "expire_after", "priority", "labels", "rate", "burst", "max_in_flight", "http", "http_secrets", "http_max_in_flight", "dead_letter_topic", "on_retry",
         "list_succeeded"])]
     file: Option<PathBuf>,
     /// Text for people.
@@ -213,6 +213,9 @@ pub(super) struct SetArgs {
     /// Secret that signs requests over HTTP, whsec_ and base64; twice while one is replaced, the newest first.
     #[arg(long = "http-secret", value_name = "SECRET")]
     http_secrets: Vec<String>,
+    /// How many requests a node may have under way to a host at once; 8 to 32 unless given, as the host answers.
+    #[arg(long, value_name = "COUNT")]
+    http_max_in_flight: Option<u32>,
 }
 
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
@@ -326,10 +329,11 @@ fn instant(until: NewStart, now: Millis) -> Result<InstantText, Failure> {
 impl SetArgs {
     fn http(&self) -> Option<HttpDefaults> {
         let secrets = (!self.http_secrets.is_empty()).then(|| self.http_secrets.clone());
-        let given = self.http.is_some() || secrets.is_some();
+        let given = self.http.is_some() || secrets.is_some() || self.http_max_in_flight.is_some();
         given.then(|| HttpDefaults {
             url: self.http.clone(),
             secrets,
+            max_in_flight: self.http_max_in_flight,
             ..HttpDefaults::default()
         })
     }

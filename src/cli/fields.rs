@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from. A field stands behind the fields in it.
-const FLAGS: [(&str, &str); 101] = [
+const FLAGS: [(&str, &str); 102] = [
     ("/callback", "--callback"),
     ("/callbacks", "--callback"),
     ("/kafka/topic", "--topic"),
@@ -17,6 +17,7 @@ const FLAGS: [(&str, &str); 101] = [
     ("/http/headers", "--http-header"),
     ("/http/timeout", "--http-timeout"),
     ("/http/secrets", "--http-secret"),
+    ("/http/max_in_flight", "--http-max-in-flight"),
     ("/http", "--http"),
     ("/notify/states", "--notify-state"),
     ("/notify/http", "--notify-http"),

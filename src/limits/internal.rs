@@ -25,6 +25,9 @@ pub const END_TOLD_WITHIN: Duration = Duration::from_secs(6 * 24 * 3600);
 /// bytes, too: 128 MB for each of the four callbacks.
 pub const EXECUTOR_TASKS_MAX: usize = 128;
 
+/// Requests of a node to a host at once that a callback may ask for: all that an executor makes.
+pub const HTTP_IN_FLIGHT_MAX: u32 = EXECUTOR_TASKS_MAX as u32;
+
 /// Longest URL of an `http` task: what common servers take.
 pub const URL_CHARS_MAX: usize = 2048;
 

@@ -83,6 +83,9 @@ pub struct HttpPolicy {
     pub secrets: Vec<Secret>,
     /// Whether an answer 4xx is tried again; absent is yes.
     pub retry_4xx: Option<bool>,
+    /// Requests that a node makes to a host at once at most; absent, as many as the answers of the host have shown that it takes
+    /// ([`host_share`](super::host_share)).
+    pub max_in_flight: Option<u32>,
 }
 
 impl HttpPolicy {

@@ -58,6 +58,7 @@
 //! | [`schedule`] | when the runs of a schedule start, and what becomes of those that cannot |
 //! | [`job`] | what bulk work over a filter is |
 //! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
+//! | [`host_share`] | how many calls to a host may be under way at once |
 //! | [`server_access`] | how a connection to Cassandra or Kafka begins |
 //! | [`topic_names`] | how the brokers of Kafka call topics and groups |
 //! | [`level`] | which features of tasks a node knows |
@@ -105,6 +106,7 @@ pub mod forecast;
 pub mod gate;
 pub mod history;
 pub mod holder;
+pub mod host_share;
 pub mod http_call;
 pub mod ids;
 pub mod inheritance;

@@ -62,6 +62,7 @@ pub(super) fn policy_to_message(policy: &HttpPolicy) -> v1::HttpPolicy {
         timeout,
         secrets,
         retry_4xx,
+        max_in_flight,
     } = policy;
     let secrets = secrets.iter();
     v1::HttpPolicy {
@@ -70,6 +71,7 @@ pub(super) fn policy_to_message(policy: &HttpPolicy) -> v1::HttpPolicy {
         timeout_ms: timeout.map(millis),
         secrets: secrets.map(|secret| secret.text().to_owned()).collect(),
         retry_4xx: *retry_4xx,
+        max_in_flight: *max_in_flight,
     }
 }
 
@@ -81,6 +83,7 @@ pub(super) fn policy_from_message(message: v1::HttpPolicy) -> HttpPolicy {
         timeout: message.timeout_ms.map(duration),
         secrets: message.secrets.into_iter().map(Secret::new).collect(),
         retry_4xx: message.retry_4xx,
+        max_in_flight: message.max_in_flight,
     }
 }
 
@@ -150,6 +153,7 @@ mod tests {
             timeout: Some(Duration::from_secs(3)),
             secrets: vec![Secret::new("whsec_plJ3nmyCDGBKInavdOK15jsl".to_owned())],
             retry_4xx: Some(false),
+            max_in_flight: Some(3),
         };
         for policy in [full, HttpPolicy::default()] {
             assert_eq!(policy_from_message(policy_to_message(&policy)), policy);

@@ -38,7 +38,8 @@ fn everything() -> Value {
             "headers": {"x-team": "mail"},
             "timeout": "5s",
             "secrets": [SECRET],
-            "retry_4xx": false
+            "retry_4xx": false,
+            "max_in_flight": 40
         },
         "on_retry": "skip",
         "list_succeeded": true

@@ -15,7 +15,8 @@ async fn a_configuration_is_exported_and_imported_elsewhere() {
     };
     let set = ["callback", "set", "send_email", "--max-attempts", "8"];
     let secret = ["--http-secret", "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"];
-    command(&site, &[&set[..], &secret].concat()).await;
+    let most = ["--http-max-in-flight", "40"];
+    command(&site, &[&set[..], &secret, &most].concat()).await;
     command(
         &site,
         &["callback", "pause", "send_email", "--reason", "no mail"],
@@ -35,9 +36,10 @@ async fn a_configuration_is_exported_and_imported_elsewhere() {
     let taken = run(&site.url, &["cluster", "export", file], "").await;
     assert_eq!(taken.status.code(), Some(2), "{}", err(&taken));
     let lines = json_lines(&std::fs::read_to_string(file).unwrap());
+    let http = &lines[0]["callback"]["configuration"]["http"];
     assert_eq!(
-        lines[0]["callback"]["configuration"]["http"]["secrets"][0],
-        secret[1]
+        (&http["secrets"][0], &http["max_in_flight"]),
+        (&serde_json::json!(secret[1]), &serde_json::json!(40))
     );
 
     let (told, _) = command(&other, &["cluster", "import", file]).await;

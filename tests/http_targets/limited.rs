@@ -1,13 +1,13 @@
-//! A host that is limited delays no other host.
+//! A host that is limited delays no other host, and has no more requests at once than its callback says.
 
 use std::time::Duration;
 
 use tickwheel::{
-    client::{CallbackRequest, Task, TaskState},
+    client::{CallbackRequest, HttpDefaults, Task, TaskState},
     time_source::TimeSource,
 };
 
-use super::{LOOPBACK, Receiver, clock, ended};
+use super::{LIMIT, LOOPBACK, Receiver, clock, ended};
 use crate::local::Local;
 
 /// More due tasks than a node receives at once, of a callback that runs two a second.
@@ -38,5 +38,35 @@ async fn a_limited_host_with_many_due_tasks_delays_no_other() {
     assert!(took < Duration::from_secs(4), "{took:?}");
     let called = limited.seen().len();
     assert!((2..=22).contains(&called), "{called}");
+    local.stop().await;
+}
+
+/// The receiver answers with the number of requests that it has at once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_host_has_as_many_requests_at_once_as_its_callback_says() {
+    let (local, receiver) = (Local::executing(LOOPBACK).await, Receiver::start());
+    let client = &local.client;
+    let http = HttpDefaults {
+        max_in_flight: Some(2),
+        ..HttpDefaults::default()
+    };
+    let configuration = CallbackRequest {
+        http: Some(http),
+        ..CallbackRequest::default()
+    };
+    let name = format!("http:{}", receiver.host);
+    let set = client.set_callback(&name, &configuration).await.unwrap();
+    let http = set.configuration.http.unwrap();
+    assert_eq!(http.max_in_flight, Some(2));
+    let tasks: Vec<Task> = (0..8).map(|_| receiver.task("/busy")).collect();
+    let mut most = 0;
+    for registered in client.register_batch(tasks).await.unwrap() {
+        let id = registered.unwrap().id;
+        let task = client.wait(id, LIMIT).await.unwrap();
+        assert_eq!((task.state, task.attempt), (TaskState::Succeeded, 1));
+        let at_once: u32 = task.result.unwrap().get().parse().unwrap();
+        most = most.max(at_once);
+    }
+    assert_eq!(most, 2);
     local.stop().await;
 }

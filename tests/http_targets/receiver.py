@@ -6,6 +6,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 SECRET = base64.b64decode(sys.argv[1].removeprefix("whsec_")) if len(sys.argv) > 1 else None
 SEEN = {}
 LOCK = threading.Lock()
+BUSY = []
 
 
 def verified(headers, body):
@@ -59,6 +60,14 @@ class Receiver(BaseHTTPRequestHandler):
             self.answer(400, b"no such user\x00\x1b[31m " + b"x" * 5000)
         elif path == "/moved":
             self.answer(302, b"", [("location", "/ok")])
+        elif path == "/busy":
+            with LOCK:
+                BUSY.append(task)
+                at_once = len(BUSY)
+            time.sleep(0.1)
+            with LOCK:
+                BUSY.remove(task)
+            self.answer(200, str(at_once).encode(), json_type)
         elif path == "/slow":
             time.sleep(5)
             self.answer(200)

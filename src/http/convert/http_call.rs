@@ -20,7 +20,8 @@ use crate::{
         time,
     },
     limits::{
-        HEADERS_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_TIMEOUT_MAX, HTTP_TIMEOUT_MIN, SECRETS_MAX,
+        HEADERS_MAX, HTTP_HEADERS_BYTES_MAX, HTTP_IN_FLIGHT_MAX, HTTP_TIMEOUT_MAX,
+        HTTP_TIMEOUT_MIN, SECRETS_MAX,
     },
     model::{
         credential,
@@ -82,12 +83,20 @@ pub(super) fn policy(defaults: &HttpDefaults, wrong: &mut Violations) -> HttpPol
     let secrets = given
         .filter_map(|(index, text)| wrong.take(&format!("/http/secrets/{index}"), secret(text)));
     let secrets = secrets.collect();
+    let most = defaults.max_in_flight;
+    if most.is_some_and(|most| !(1..=HTTP_IN_FLIGHT_MAX).contains(&most)) {
+        wrong.add(
+            "/http/max_in_flight",
+            format!("must be 1 to {HTTP_IN_FLIGHT_MAX} requests of a node to a host; pause the callback to send none"),
+        );
+    }
     HttpPolicy {
         url: at,
         headers: headers("/http", defaults.headers.as_ref(), wrong),
         timeout: timeout("/http", defaults.timeout.as_ref(), wrong),
         secrets,
         retry_4xx: defaults.retry_4xx,
+        max_in_flight: most,
     }
 }
 
@@ -230,6 +239,7 @@ pub(super) fn policy_response(policy: &HttpPolicy) -> HttpDefaults {
         timeout: policy.timeout.map(DurationText::readable),
         secrets: (!secrets.is_empty()).then_some(secrets),
         retry_4xx: policy.retry_4xx,
+        max_in_flight: policy.max_in_flight,
     }
 }
 
@@ -322,9 +332,14 @@ mod tests {
             let read = policy(&json::read::<HttpDefaults>(text)?, &mut wrong);
             wrong.finish().map(|()| read)
         };
-        let policy = read(&format!(r#"{{"secrets":["{good}"],"retry_4xx":false}}"#)).unwrap();
+        let more = r#""retry_4xx":false,"max_in_flight":128"#;
+        let policy = read(&format!(r#"{{"secrets":["{good}"],{more}}}"#)).unwrap();
         let shown = serde_json::to_string(&policy_response(&policy)).unwrap();
-        assert_eq!(shown, r#"{"secrets":["AAAA"],"retry_4xx":false}"#);
+        assert_eq!(shown, format!(r#"{{"secrets":["AAAA"],{more}}}"#));
+        for text in [r#"{"max_in_flight":0}"#, r#"{"max_in_flight":129}"#] {
+            let refused = read(text).unwrap_err();
+            assert_eq!(pointers(&refused), ["/http/max_in_flight"], "{text}");
+        }
         for text in [
             r#"{"secrets":["AAAA"]}"#,
             r#"{"secrets":["whsec_AAAA"]}"#,

@@ -18,9 +18,8 @@ use reqwest::{
     redirect,
 };
 
-use super::hosts::QUICK_CALLS_MAX;
 use crate::{
-    limits::{ANSWER_HEAD_KIB_MAX, ANSWER_HEADERS_MAX},
+    limits::{ANSWER_HEAD_KIB_MAX, ANSWER_HEADERS_MAX, EXECUTOR_TASKS_MAX},
     model::{
         address::Allowed,
         http_call::{HttpCall, TIMEOUT_DEFAULT},
@@ -33,9 +32,9 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of an answer is read.
 pub(super) const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Connections to one host that wait for another call, and for how long: as many as a quick host may have calls, since a new
-/// connection costs several times a call. Those of all hosts together go as quickly as they are not used.
-const IDLE_MAX: usize = QUICK_CALLS_MAX as usize;
+/// Connections to one host that wait for another call, and for how long: as many as a host may have calls by its callback, since a
+/// new connection costs several times a call. Those of all hosts together go as quickly as they are not used.
+const IDLE_MAX: usize = EXECUTOR_TASKS_MAX;
 const IDLE_TIME: Duration = Duration::from_secs(15);
 
 /// The answer of a receiver.

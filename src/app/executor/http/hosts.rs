@@ -1,8 +1,9 @@
 //! The host limits let each host have a few calls of a node at once, so that a host that is dead delays only its own tasks.
 //!
-//! A host that answers quickly may have more calls, and its tasks wait for a place here, since a place is free in a moment. A
-//! task of any other host is given back, and comes again when a place is probably free: the times at which places become free
-//! are given out one by one. So a backlog for a slow host comes back at the rate that the host can take, and not all at once.
+//! A host that answers quickly, or well, may have more calls ([`host_share`](crate::model::host_share)), unless its callback says
+//! how many it may have. A few of its tasks wait for a place here, where a place is free in a moment. Any other task is given
+//! back, and comes again when a place is probably free: the times at which places become free are given out one by one. So a
+//! backlog for a slow host comes back at the rate that the host can take, and not all at once.
 //!
 //! Slow hosts together have half of the places of the executor, so that many of them leave room for all others. One slow host has
 //! as many of these as are still free, two a third each, and so on.
@@ -14,18 +15,9 @@ use tokio::sync::Notify;
 
 use crate::{
     limits,
+    model::host_share::{Answered, HostShare},
     time_source::{Moment, TimeSource},
 };
-
-/// Calls to one host at once.
-const CALLS_MAX: u32 = 8;
-
-/// Calls to one host at once while they are quick. They hold their places in the executor for a moment only, and should the host
-/// die, a quarter of its places for as long as a call may last.
-pub(super) const QUICK_CALLS_MAX: u32 = 32;
-
-/// Calls that usually last no longer than this are quick.
-const QUICK: Duration = Duration::from_millis(50);
 
 /// A host whose calls usually last longer, or that has not answered one for so long, is slow.
 const SLOW: Duration = Duration::from_secs(1);
@@ -39,10 +31,6 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 /// Hosts that are remembered. Beyond it those without calls are forgotten.
 const HOSTS_MAX: usize = 4096;
 
-/// A call to a host that was never called is taken to last so long. A longer one would send the first tasks of a quick host
-/// away for many seconds, before its first calls have shown how quick it is.
-const CALL_USUAL: Duration = Duration::from_millis(100);
-
 /// Shortest and longest time after which a task comes again.
 const AGAIN_MIN: Duration = Duration::from_secs(1);
 const AGAIN_MAX: Duration = Duration::from_secs(600);
@@ -55,29 +43,26 @@ struct Host {
     waiting: u32,
     /// Wakes one of them.
     freed: Arc<Notify>,
-    /// How long its calls last.
-    usual: Duration,
+    /// How many calls it may have, and how long they last.
+    share: HostShare,
     /// When the next place is free that was not given out yet.
     next: Moment,
 }
 
 impl Host {
-    fn new(now: Moment) -> Self {
+    fn new(now: Moment, since: Duration) -> Self {
         Self {
             running: Vec::new(),
             waiting: 0,
             freed: Arc::default(),
-            usual: CALL_USUAL,
+            share: HostShare::new(since),
             next: now,
         }
     }
 
-    fn calls_max(&self) -> u32 {
-        if self.usual <= QUICK {
-            QUICK_CALLS_MAX
-        } else {
-            CALLS_MAX
-        }
+    /// Returns how many calls it may have: as many as its callback says, or its share.
+    fn calls_max(&self, set: Option<u32>) -> u32 {
+        set.unwrap_or_else(|| self.share.calls())
     }
 
     fn running(&self) -> u32 {
@@ -86,17 +71,18 @@ impl Host {
 
     fn is_slow(&self, now: Moment) -> bool {
         let lasts = |began: &Moment| now.since(*began) > SLOW;
-        self.usual > SLOW || self.running.iter().any(lasts)
+        self.share.usual() > SLOW || self.running.iter().any(lasts)
     }
 
     /// Tells whether one more task will probably not wait for long.
-    fn is_free_soon(&self) -> bool {
-        self.usual <= QUICK && self.usual * (self.waiting + 1) / self.calls_max() <= WAIT_MAX
+    fn is_free_soon(&self, set: Option<u32>, now: Moment) -> bool {
+        let turn = self.share.usual() * (self.waiting + 1) / self.calls_max(set);
+        turn <= WAIT_MAX && !self.is_slow(now)
     }
 
     /// Returns when a task that found no place is to come again.
-    fn again(&mut self, now: Moment) -> Duration {
-        let apart = self.usual / self.calls_max();
+    fn again(&mut self, set: Option<u32>, now: Moment) -> Duration {
+        let apart = self.share.usual() / self.calls_max(set);
         let latest = now.after(AGAIN_MAX);
         self.next = self.next.max(now).after(apart).min(latest);
         self.next.since(now).max(AGAIN_MIN)
@@ -108,6 +94,8 @@ impl Host {
 pub(super) struct Hosts {
     hosts: Arc<Mutex<HashMap<String, Host>>>,
     time: TimeSource,
+    /// When this began, from which the times of shares count.
+    begun: Moment,
 }
 
 /// A place for a call. Dropping it frees the place.
@@ -116,6 +104,8 @@ pub(super) struct Place {
     hosts: Hosts,
     host: String,
     began: Moment,
+    /// Whether the host answered well; none while there is no answer.
+    is_good: Option<bool>,
 }
 
 /// A task that waits for a place. Dropping it ends the wait.
@@ -123,6 +113,7 @@ pub(super) struct Place {
 struct Wait {
     hosts: Hosts,
     host: String,
+    set: Option<u32>,
     freed: Arc<Notify>,
 }
 
@@ -137,14 +128,15 @@ impl Hosts {
     pub(super) fn new(time: TimeSource) -> Self {
         Self {
             hosts: Arc::default(),
+            begun: time.moment(),
             time,
         }
     }
 
     /// Takes a place for a call, or returns when to ask again. Waits for a moment where a place is free soon. Dropping the call
-    /// ends the wait.
-    pub(super) async fn enter(&self, name: &str) -> Result<Place, Duration> {
-        let wait = match self.ask(name) {
+    /// ends the wait. `set` is how many calls the host may have at once by the callback of the task.
+    pub(super) async fn enter(&self, name: &str, set: Option<u32>) -> Result<Place, Duration> {
+        let wait = match self.ask(name, set) {
             Asked::Place(place) => return Ok(place),
             Asked::Again(again) => return Err(again),
             Asked::Wait(wait) => wait,
@@ -158,43 +150,44 @@ impl Hosts {
             };
             let now = self.time.moment();
             let mut hosts = self.lock();
-            let host = known(&mut hosts, name, now);
-            if let Some(place) = self.place(name, host, now) {
+            let host = self.known(&mut hosts, name, now);
+            if let Some(place) = self.place(name, host, set, now) {
                 return Ok(place);
             }
             if !in_time {
-                return Err(host.again(now));
+                return Err(host.again(set, now));
             }
         }
     }
 
-    fn ask(&self, name: &str) -> Asked {
+    fn ask(&self, name: &str, set: Option<u32>) -> Asked {
         let now = self.time.moment();
         let mut hosts = self.lock();
         if hosts.len() >= HOSTS_MAX && !hosts.contains_key(name) {
             hosts.retain(|_, host| host.running() + host.waiting > 0);
         }
         let crowded = is_crowded(&hosts, name, now);
-        let host = known(&mut hosts, name, now);
+        let host = self.known(&mut hosts, name, now);
         if crowded {
-            return Asked::Again(host.again(now));
+            return Asked::Again(host.again(set, now));
         }
-        if let Some(place) = self.place(name, host, now) {
+        if let Some(place) = self.place(name, host, set, now) {
             return Asked::Place(place);
         }
-        if host.is_free_soon() {
+        if host.is_free_soon(set, now) {
             host.waiting += 1;
             return Asked::Wait(Wait {
                 hosts: self.clone(),
                 host: name.to_owned(),
+                set,
                 freed: Arc::clone(&host.freed),
             });
         }
-        Asked::Again(host.again(now))
+        Asked::Again(host.again(set, now))
     }
 
-    fn place(&self, name: &str, host: &mut Host, now: Moment) -> Option<Place> {
-        if host.running() >= host.calls_max() {
+    fn place(&self, name: &str, host: &mut Host, set: Option<u32>, now: Moment) -> Option<Place> {
+        if host.running() >= host.calls_max(set) {
             return None;
         }
         host.running.push(now);
@@ -202,7 +195,19 @@ impl Hosts {
             hosts: self.clone(),
             host: name.to_owned(),
             began: now,
+            is_good: None,
         })
+    }
+
+    /// Returns a host, which is remembered from now on.
+    fn known<'a>(
+        &self,
+        hosts: &'a mut HashMap<String, Host>,
+        name: &str,
+        now: Moment,
+    ) -> &'a mut Host {
+        let host = hosts.entry(name.to_owned());
+        host.or_insert_with(|| Host::new(now, now.since(self.begun)))
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<String, Host>> {
@@ -220,21 +225,35 @@ fn is_crowded(hosts: &HashMap<String, Host>, name: &str, now: Moment) -> bool {
     host.running() >= SLOW_CALLS_MAX.saturating_sub(taken)
 }
 
-/// Returns a host, which is remembered from now on.
-fn known<'a>(hosts: &'a mut HashMap<String, Host>, name: &str, now: Moment) -> &'a mut Host {
-    hosts
-        .entry(name.to_owned())
-        .or_insert_with(|| Host::new(now))
+impl Place {
+    /// Frees the place behind an answer, or the failure to get one.
+    pub(super) fn answered(mut self, is_good: bool) {
+        self.is_good = Some(is_good);
+    }
 }
 
 impl Drop for Place {
     fn drop(&mut self) {
-        let took = self.hosts.time.moment().since(self.began);
+        let now = self.hosts.time.moment();
         let mut hosts = self.hosts.lock();
-        if let Some(host) = hosts.get_mut(&self.host) {
-            let place = host.running.iter().position(|began| *began == self.began);
-            place.map(|place| host.running.swap_remove(place));
-            host.usual = (host.usual * 7 + took) / 8;
+        let Some(host) = hosts.get_mut(&self.host) else {
+            return;
+        };
+        let was = host.share.calls();
+        let was_full = host.running() >= was;
+        let place = host.running.iter().position(|began| *began == self.began);
+        place.map(|place| host.running.swap_remove(place));
+        if let Some(is_good) = self.is_good {
+            let took = now.since(self.began);
+            let answered = Answered {
+                took,
+                is_good,
+                was_full,
+            };
+            host.share.learn(now.since(self.hosts.begun), answered);
+        }
+        host.freed.notify_one();
+        if host.share.calls() > was {
             host.freed.notify_one();
         }
     }
@@ -246,7 +265,7 @@ impl Drop for Wait {
         if let Some(host) = hosts.get_mut(&self.host) {
             host.waiting = host.waiting.saturating_sub(1);
             // This one may have used up the call that was meant for the next one.
-            if host.waiting > 0 && host.running() < host.calls_max() {
+            if host.waiting > 0 && host.running() < host.calls_max(self.set) {
                 host.freed.notify_one();
             }
         }
@@ -258,11 +277,20 @@ mod tests {
     use futures_util::future::join_all;
 
     use super::*;
-    use crate::model::time::Millis;
+    use crate::model::{
+        host_share::{CALLS_FIRST, CALLS_MOST},
+        time::Millis,
+    };
 
     async fn places(hosts: &Hosts, name: &str, count: u32) -> Vec<Place> {
-        let all = join_all((0..count).map(|_| hosts.enter(name))).await;
+        let all = join_all((0..count).map(|_| hosts.enter(name, None))).await;
         all.into_iter().map(Result::unwrap).collect()
+    }
+
+    fn fail(places: Vec<Place>) {
+        for place in places {
+            place.answered(false);
+        }
     }
 
     /// Returns hosts of which `quick` is known as one whose calls last 4 ms.
@@ -270,9 +298,9 @@ mod tests {
         let time = TimeSource::simulated(Millis(0), 1);
         let hosts = Hosts::new(time.clone());
         for _ in 0..64 {
-            let place = hosts.enter("quick").await;
+            let place = hosts.enter("quick", None).await.unwrap();
             time.sleep(Duration::from_millis(4)).await;
-            drop(place);
+            place.answered(true);
         }
         (time, hosts)
     }
@@ -280,11 +308,48 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_host_without_a_place_delays_its_own_tasks_only() {
         let hosts = Hosts::new(TimeSource::simulated(Millis(0), 1));
-        let held = places(&hosts, "dead", CALLS_MAX).await;
-        assert!(hosts.enter("dead").await.is_err());
-        assert!(hosts.enter("alive").await.is_ok());
+        let held = places(&hosts, "dead", CALLS_FIRST).await;
+        assert!(hosts.enter("dead", None).await.is_err());
+        assert!(hosts.enter("alive", None).await.is_ok());
         drop(held);
-        assert!(hosts.enter("dead").await.is_ok());
+        assert!(hosts.enter("dead", None).await.is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_host_that_answers_well_has_more_calls_and_its_tasks_wait_for_them() {
+        let time = TimeSource::simulated(Millis(0), 1);
+        let (hosts, end) = (Hosts::new(time.clone()), time.moment().after(SLOW * 10));
+        let executor = (0..64).map(|_| async {
+            let mut calls = 0;
+            while time.moment() < end {
+                match hosts.enter("slow", None).await {
+                    Ok(place) => {
+                        time.sleep(Duration::from_millis(200)).await;
+                        place.answered(true);
+                        calls += 1;
+                    }
+                    Err(again) => time.sleep(again).await,
+                }
+            }
+            calls
+        });
+        let calls: u32 = join_all(executor).await.into_iter().sum();
+        // 32 at once are 160 a second.
+        assert!((1200..=1640).contains(&calls), "{calls} in ten seconds");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_callback_says_how_many_calls_its_host_may_have() {
+        let hosts = Hosts::new(TimeSource::simulated(Millis(0), 1));
+        let mut held = Vec::new();
+        for _ in 0..60 {
+            held.push(hosts.enter("host", Some(60)).await.unwrap());
+        }
+        assert!(hosts.enter("host", Some(60)).await.is_err());
+        assert!(hosts.enter("host", None).await.is_err(), "all calls count");
+        held.truncate(1);
+        assert!(hosts.enter("host", Some(1)).await.is_err());
+        assert!(hosts.enter("host", Some(2)).await.is_ok());
     }
 
     #[tokio::test(start_paused = true)]
@@ -292,21 +357,21 @@ mod tests {
         let time = TimeSource::simulated(Millis(0), 1);
         let hosts = Hosts::new(time.clone());
         for _ in 0..8 {
-            let held = places(&hosts, "slow", CALLS_MAX).await;
+            let held = places(&hosts, "slow", CALLS_FIRST).await;
             time.sleep(Duration::from_secs(16)).await;
-            drop(held);
+            fail(held);
         }
-        let _held = places(&hosts, "slow", CALLS_MAX).await;
+        let _held = places(&hosts, "slow", CALLS_FIRST).await;
         let mut waits = Vec::new();
         for _ in 0..100 {
-            waits.push(hosts.enter("slow").await.unwrap_err());
+            waits.push(hosts.enter("slow", None).await.unwrap_err());
         }
         assert!(
             waits.is_sorted() && waits[99] > Duration::from_secs(60),
             "{waits:?}"
         );
         for _ in 0..10_000 {
-            assert!(hosts.enter("slow").await.unwrap_err() <= AGAIN_MAX);
+            assert!(hosts.enter("slow", None).await.unwrap_err() <= AGAIN_MAX);
         }
     }
 
@@ -314,9 +379,9 @@ mod tests {
     async fn tasks_of_a_quick_host_wait_for_their_places_and_all_come() {
         let (time, hosts) = with_a_quick_host().await;
         let calls = (0..300).map(|_| async {
-            let place = hosts.enter("quick").await;
+            let place = hosts.enter("quick", None).await;
             time.sleep(Duration::from_millis(4)).await;
-            place.is_ok()
+            place.map(|place| place.answered(true)).is_ok()
         });
         assert!(join_all(calls).await.into_iter().all(|came| came));
         assert_eq!(hosts.lock()["quick"].waiting, 0);
@@ -326,17 +391,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_quick_host_that_dies_lets_go_of_those_that_wait() {
         let (time, hosts) = with_a_quick_host().await;
-        let held = places(&hosts, "quick", QUICK_CALLS_MAX).await;
+        let held = places(&hosts, "quick", CALLS_MOST).await;
         let began = time.moment();
-        let waiting = join_all((0..64).map(|_| hosts.enter("quick"))).await;
+        let waiting = join_all((0..64).map(|_| hosts.enter("quick", None))).await;
         assert!(waiting.iter().all(Result::is_err));
         assert_eq!(time.moment().since(began), WAIT_MAX * 2);
         // Its calls end when they have taken too long: it is a slow host then, and nobody waits for it any more.
         time.sleep(Duration::from_secs(15)).await;
-        drop(held);
-        let _held = places(&hosts, "quick", CALLS_MAX).await;
+        fail(held);
+        let _held = places(&hosts, "quick", CALLS_FIRST).await;
         let began = time.moment();
-        assert!(hosts.enter("quick").await.is_err());
+        assert!(hosts.enter("quick", None).await.is_err());
         assert_eq!(time.moment().since(began), Duration::ZERO);
         assert_eq!(hosts.lock()["quick"].waiting, 0);
     }
@@ -344,10 +409,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_wait_that_is_given_up_leaves_its_place_to_the_next_one() {
         let (_, hosts) = with_a_quick_host().await;
-        let mut held = places(&hosts, "quick", QUICK_CALLS_MAX).await;
-        let mut given_up = Box::pin(hosts.enter("quick"));
+        let mut held = places(&hosts, "quick", CALLS_MOST).await;
+        let mut given_up = Box::pin(hosts.enter("quick", None));
         assert!(futures_util::poll!(&mut given_up).is_pending());
-        let mut next = Box::pin(hosts.enter("quick"));
+        let mut next = Box::pin(hosts.enter("quick", None));
         assert!(futures_util::poll!(&mut next).is_pending());
         drop(held.pop());
         drop(given_up);
@@ -360,19 +425,19 @@ mod tests {
         let hosts = Hosts::new(time.clone());
         let name = |number: u32| format!("slow-{number}");
         for number in 0..100 {
-            let place = hosts.enter(&name(number)).await;
+            let place = hosts.enter(&name(number), None).await.unwrap();
             time.sleep(Duration::from_millis(200)).await;
-            drop(place);
+            place.answered(true);
         }
         // They are slow from now on. Each has taken one place before that is known.
         let mut held = Vec::new();
         for number in 0..16 {
-            held.extend(hosts.enter(&name(number)).await);
+            held.extend(hosts.enter(&name(number), None).await);
         }
         time.sleep(SLOW + Duration::from_millis(1)).await;
-        for _ in 0..CALLS_MAX {
+        for _ in 0..CALLS_FIRST {
             for number in 0..16 {
-                held.extend(hosts.enter(&name(number)).await);
+                held.extend(hosts.enter(&name(number), None).await);
             }
         }
         let slow = held.len() as u32;
@@ -383,10 +448,10 @@ mod tests {
         let each = hosts.lock()["slow-0"].running();
         assert!((3..=4).contains(&each), "{each}");
         // Another host is called as ever, also one more that is not known to be slow.
-        let _others = places(&hosts, "other", CALLS_MAX).await;
-        assert!(hosts.enter("slow-50").await.is_ok());
+        let _others = places(&hosts, "other", CALLS_FIRST).await;
+        assert!(hosts.enter("slow-50", None).await.is_ok());
         // A place that is free goes to a host that has few.
         drop(held);
-        assert!(hosts.enter("slow-0").await.is_ok());
+        assert!(hosts.enter("slow-0", None).await.is_ok());
     }
 }

@@ -175,19 +175,19 @@ impl Delivery {
         if let Some(reason) = kept_back(&policy, call) {
             return Ok(Sent::Again(None, unanswered(&host, &reason), None));
         }
-        let place = match self.hosts.enter(&host).await {
+        let place = match self.hosts.enter(&host, policy.max_in_flight).await {
             Ok(place) => place,
             Err(again) => return Ok(Sent::Busy(again)),
         };
         let began = self.time.moment();
         let answered = self.call(message, call, &policy).await;
-        drop(place);
         let took = self.time.moment().since(began).as_secs_f64();
         metrics::histogram!("tickwheel_http_call_seconds").record(took);
         let sent = match answered {
             Ok(answer) => self.judged(answer, call, &policy),
             Err(reason) => Sent::Again(None, unanswered(&host, &reason), None),
         };
+        place.answered(!matches!(sent, Sent::Again(..)));
         let label = match &sent {
             Sent::Again(..) | Sent::Busy(_) => "retried",
             Sent::Failed(..) | Sent::Gone(..) => "failed",
