@@ -1,6 +1,7 @@
 //! The types of actions and checks say for clients what the service does when a task ends, and at times.
 
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
@@ -29,6 +30,10 @@ pub struct Action {
         skip_serializing_if = "Option::is_none"
     )]
     pub email: Option<Email>,
+    /// JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<Value>,
 }
 
 /// An end of a task: of its own run, or of its tree.
@@ -62,6 +67,10 @@ pub struct Email {
     /// Its receivers: 1 to 10 addresses such as `ada@example.org`.
     #[cfg_attr(feature = "server", schema(min_items = 1, max_items = 10))]
     pub to: Vec<String>,
+    /// Further receivers, whom all of them see: 10 with those of `to` at most.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "server", schema(max_items = 9))]
+    pub cc: Vec<String>,
     /// The subject, in one line.
     pub subject: String,
     /// The text.
@@ -116,6 +125,10 @@ pub struct Deed {
         skip_serializing_if = "Option::is_none"
     )]
     pub email: Option<Email>,
+    /// JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<Value>,
 }
 
 /// The stage of an action or a check whose time has come.
@@ -148,6 +161,10 @@ pub struct ActionResponse {
     /// The e-mail, as it was registered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub email: Option<Email>,
+    /// The payload of the request, as it was registered; absent in a view without payloads.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub payload: Option<Value>,
     /// Where it stands. Absent when the task has not ended so, and in lists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outcome: Option<ActionOutcome>,
@@ -210,6 +227,13 @@ impl Action {
         }
     }
 
+    /// Sets what the request sends in place of the message.
+    #[must_use]
+    pub fn payload(mut self, payload: Value) -> Self {
+        self.payload = Some(payload);
+        self
+    }
+
     /// Sets the ends at which it is done.
     #[must_use]
     pub fn at(mut self, states: impl IntoIterator<Item = EndState>) -> Self {
@@ -224,9 +248,17 @@ impl Email {
     pub fn new(to: impl Into<String>, subject: impl Into<String>, body: impl Into<String>) -> Self {
         Self {
             to: vec![to.into()],
+            cc: Vec::new(),
             subject: subject.into(),
             body: body.into(),
         }
+    }
+
+    /// Adds a receiver whom all of them see.
+    #[must_use]
+    pub fn cc(mut self, address: impl Into<String>) -> Self {
+        self.cc.push(address.into());
+        self
     }
 }
 
@@ -262,7 +294,7 @@ impl Deed {
     pub fn email(email: Email) -> Self {
         Self {
             email: Some(email),
-            http: None,
+            ..Self::default()
         }
     }
 
@@ -275,8 +307,15 @@ impl Deed {
         };
         Self {
             http: Some(http),
-            email: None,
+            ..Self::default()
         }
+    }
+
+    /// Sets what the request sends in place of the message.
+    #[must_use]
+    pub fn payload(mut self, payload: Value) -> Self {
+        self.payload = Some(payload);
+        self
     }
 }
 
@@ -289,11 +328,13 @@ impl ActionResponse {
             states,
             http,
             email,
+            payload,
         } = action;
         Self {
             states,
             http,
             email,
+            payload,
             outcome: None,
             attempt: 0,
             error: None,
@@ -333,6 +374,7 @@ impl From<ActionResponse> for Action {
             states: action.states,
             http: action.http,
             email: action.email,
+            payload: action.payload,
         }
     }
 }

@@ -9,12 +9,14 @@
 use std::time::Duration;
 
 use super::{
+    document::Document,
     email::Email,
     http_call::HttpCall,
     ids::TaskId,
     kin::{TreeEnd, TreeOutcome},
     notify::{EndStates, TreeStates},
     task_state::State,
+    template::Fact,
     time::Millis,
 };
 
@@ -82,8 +84,8 @@ pub enum CheckTime {
 /// A thing that the service does.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Deed {
-    /// It sends a request.
-    Http(Box<HttpCall>),
+    /// It sends a request, with this payload or the message about the end.
+    Http(Box<HttpCall>, Option<Document>),
     /// It sends an e-mail.
     Email(Box<Email>),
 }
@@ -102,9 +104,45 @@ impl Deed {
     #[must_use]
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::Http(_) => "http",
+            Self::Http(..) => "http",
             Self::Email(_) => "email",
         }
+    }
+
+    /// Returns the name of the field that has its templates.
+    #[must_use]
+    pub const fn field(&self) -> &'static str {
+        match self {
+            Self::Http(..) => "payload",
+            Self::Email(_) => "email",
+        }
+    }
+
+    /// Returns the facts that its templates name.
+    ///
+    /// # Errors
+    /// The field below that of the thing, and a text about the first mistake in it.
+    pub fn facts(&self) -> Result<Vec<Fact>, (String, String)> {
+        let field = self.field();
+        match self {
+            Self::Http(_, payload) => {
+                let facts = payload.as_ref().map(Document::facts).transpose();
+                facts
+                    .map(Option::unwrap_or_default)
+                    .map_err(|reason| (field.to_owned(), reason))
+            }
+            Self::Email(email) => {
+                let facts = email.facts();
+                facts.map_err(|(part, reason)| (format!("{field}/{part}"), reason))
+            }
+        }
+    }
+
+    /// Tells whether it says something of the content of its task, which may have to be read first.
+    #[must_use]
+    pub fn tells_content(&self) -> bool {
+        let is_content = |fact: &Fact| matches!(fact, Fact::Label(_) | Fact::Payload(_));
+        self.facts().is_ok_and(|facts| facts.iter().any(is_content))
     }
 }
 
@@ -124,6 +162,18 @@ impl Actions {
     pub fn deeds(&self) -> impl Iterator<Item = &Deed> {
         let at_ends = self.at_ends.iter().map(|action| &action.deed);
         at_ends.chain(self.checks.iter().flat_map(Check::deeds))
+    }
+
+    /// Takes the payloads of requests out, for readers who see none.
+    pub fn hide_payloads(&mut self) {
+        let at_ends = self.at_ends.iter_mut().map(|action| &mut action.deed);
+        let checks = self.checks.iter_mut();
+        let checks = checks.flat_map(|check| check.then.iter_mut().chain(&mut check.otherwise));
+        for deed in at_ends.chain(checks) {
+            if let Deed::Http(_, payload) = deed {
+                *payload = None;
+            }
+        }
     }
 
     /// Returns what is done at an end of a task whose own run ended as `run`, with the places.
@@ -215,6 +265,7 @@ pub(super) mod tests {
     pub(in crate::model) fn email() -> Deed {
         Deed::Email(Box::new(Email {
             to: vec!["ada@example.org".to_owned()],
+            cc: Vec::new(),
             subject: "s".to_owned(),
             body: "b".to_owned(),
         }))

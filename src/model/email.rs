@@ -21,6 +21,8 @@ const BODY_CHARS_MAX: usize = 8000;
 pub struct Email {
     /// Its receivers, at least one.
     pub to: Vec<String>,
+    /// Further receivers, whom all of them see.
+    pub cc: Vec<String>,
     /// The subject, in one line.
     pub subject: String,
     /// The text.
@@ -28,6 +30,11 @@ pub struct Email {
 }
 
 impl Email {
+    /// Returns all receivers.
+    pub fn receivers(&self) -> impl Iterator<Item = &String> {
+        self.to.iter().chain(&self.cc)
+    }
+
     /// Returns the facts that its templates name.
     ///
     /// # Errors
@@ -36,13 +43,6 @@ impl Email {
         let subject = Template::read(&self.subject).map_err(|reason| ("subject", reason))?;
         let body = Template::read(&self.body).map_err(|reason| ("body", reason))?;
         Ok(subject.facts().chain(body.facts()).cloned().collect())
-    }
-
-    /// Tells whether it says something of the content of its task, which may have to be read first.
-    #[must_use]
-    pub fn tells_content(&self) -> bool {
-        let is_content = |fact: &Fact| matches!(fact, Fact::Label(_) | Fact::Payload(_));
-        self.facts().is_ok_and(|facts| facts.iter().any(is_content))
     }
 
     /// Returns it with the values of its templates. A template that cannot be read, which was checked at the registration, is
@@ -58,6 +58,7 @@ impl Email {
         };
         Self {
             to: self.to.clone(),
+            cc: self.cc.clone(),
             subject: one_line(&fill(&self.subject, SUBJECT_CHARS_MAX)),
             body: fill(&self.body, BODY_CHARS_MAX),
         }
@@ -145,6 +146,7 @@ mod tests {
     fn a_filled_subject_is_one_line() {
         let email = Email {
             to: vec!["ada@example.org".to_owned()],
+            cc: Vec::new(),
             subject: "{{task.error}}".to_owned(),
             body: "{{task.error}}\n{{task.labels.a}}".to_owned(),
         };
@@ -154,7 +156,7 @@ mod tests {
             filled.body,
             "no\nBcc: x@example.org\nno\nBcc: x@example.org"
         );
-        assert!(email.tells_content());
+        assert_eq!(email.facts().unwrap().len(), 3);
         let wrong = Email {
             body: "{{task.none}}".to_owned(),
             ..email

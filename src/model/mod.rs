@@ -61,6 +61,7 @@
 //! | [`host_share`] | how many calls to a host may be under way at once |
 //! | [`server_access`] | how a connection to Cassandra or Kafka begins |
 //! | [`topic_names`] | how the brokers of Kafka call topics and groups |
+//! | [`document`] | what an action sends in place of the message about an end |
 //! | [`level`] | which features of tasks a node knows |
 //! | [`signing`] | which keys sign messages, and what becomes of messages without |
 //! | [`forecast`] | how many tasks are due in the time ahead, as people are told |
@@ -92,6 +93,7 @@ pub mod dead_letter;
 pub mod dead_letter_record;
 pub mod decision;
 pub mod dispatch;
+pub mod document;
 pub mod draft;
 pub mod due_queue;
 pub mod email;

@@ -190,12 +190,21 @@ impl Scale {
 
     fn deed(&mut self, deed: &Deed) {
         match deed {
-            Deed::Http(call) => self.call(call),
+            Deed::Http(call, payload) => {
+                self.call(call);
+                self.texts += payload.as_ref().map_or(0, |payload| payload.text().len());
+            }
             Deed::Email(email) => {
                 self.value(&**email);
-                let Email { to, subject, body } = &**email;
+                let Email {
+                    to,
+                    cc,
+                    subject,
+                    body,
+                } = &**email;
                 self.value(to.as_slice());
-                self.texts(to.iter().chain([subject, body]));
+                self.value(cc.as_slice());
+                self.texts(to.iter().chain(cc).chain([subject, body]));
             }
         }
     }

@@ -8,6 +8,7 @@ use super::{
     action::{Action, Actions, Check, CheckTime, Deed, When},
     after::{After, Condition},
     chain::{FollowStart, FollowUp, Previous},
+    document::Document,
     email::Email,
     fixtures,
     history::{Answered, Attempt, Ending},
@@ -46,13 +47,16 @@ fn call() -> (usize, Box<HttpCall>) {
 /// Actions, and the least that they weigh.
 fn actions() -> (usize, Box<Actions>) {
     let email = Email {
-        to: vec![text(254); limits::ACTION_EMAIL_TO_MAX],
+        to: vec![text(254); limits::ACTION_EMAIL_TO_MAX / 2],
+        cc: vec![text(254); limits::ACTION_EMAIL_TO_MAX / 2],
         subject: text(200),
         body: text(1000),
     };
     let mail = 254 * limits::ACTION_EMAIL_TO_MAX + 200 + 1000 + size_of::<Email>();
     let email = || Deed::Email(Box::new(email.clone()));
     let (bytes, http) = call();
+    let document = Document::stored(text(1000));
+    let bytes = bytes + 1000;
     let action = |deed| Action {
         when: When::Run(EndStates::ALL),
         deed,
@@ -64,7 +68,7 @@ fn actions() -> (usize, Box<Actions>) {
         otherwise: Some(email()),
     };
     let actions = Actions {
-        at_ends: vec![action(email()), action(Deed::Http(http))],
+        at_ends: vec![action(email()), action(Deed::Http(http, Some(document)))],
         checks: vec![check; limits::CHECKS_MAX],
     };
     let least = mail * (1 + 2 * limits::CHECKS_MAX) + bytes;

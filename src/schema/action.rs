@@ -7,6 +7,7 @@ use prost::Message as _;
 use super::{Malformed, http_call, v1};
 use crate::model::{
     action::{Action, Actions, Check, CheckTime, Deed, When},
+    document::Document,
     email::Email,
     notify::{EndStates, TreeStates},
     row::State,
@@ -134,25 +135,42 @@ fn check_from(message: v1::Check) -> Result<Check, Malformed> {
 }
 
 fn deed_to(deed: &Deed) -> v1::Deed {
+    let mut payload = None;
     let what = match deed {
-        Deed::Http(call) => v1::deed::What::Http(http_call::to_message("", call)),
+        Deed::Http(call, own) => {
+            payload = own.as_ref().map(|own| own.text().to_owned());
+            v1::deed::What::Http(http_call::to_message("", call))
+        }
         Deed::Email(email) => {
-            let Email { to, subject, body } = &**email;
+            let Email {
+                to,
+                cc,
+                subject,
+                body,
+            } = &**email;
             v1::deed::What::Email(v1::Email {
                 to: to.clone(),
                 subject: subject.clone(),
                 body: body.clone(),
+                cc: cc.clone(),
             })
         }
     };
-    v1::Deed { what: Some(what) }
+    v1::Deed {
+        what: Some(what),
+        payload,
+    }
 }
 
 fn deed_from(message: v1::Deed) -> Result<Deed, Malformed> {
     Ok(match message.what.ok_or(Malformed::Missing("deed.what"))? {
-        v1::deed::What::Http(http) => Deed::Http(Box::new(http_call::call_from_message(http)?)),
+        v1::deed::What::Http(http) => Deed::Http(
+            Box::new(http_call::call_from_message(http)?),
+            message.payload.map(Document::stored),
+        ),
         v1::deed::What::Email(email) => Deed::Email(Box::new(Email {
             to: email.to,
+            cc: email.cc,
             subject: email.subject,
             body: email.body,
         })),
@@ -182,16 +200,19 @@ mod tests {
     fn actions() -> Actions {
         let email = Deed::Email(Box::new(Email {
             to: vec!["a@b.c".to_owned()],
+            cc: Vec::new(),
             subject: "s".to_owned(),
             body: "b".to_owned(),
         }));
-        let http = Deed::Http(Box::new(HttpCall {
+        let call = HttpCall {
             url: "http://a".to_owned(),
             method: Method::Put,
             headers: vec![("x".to_owned(), "y".to_owned())],
             timeout: Some(Duration::from_secs(1)),
             message_id: None,
-        }));
+        };
+        let payload = Document::stored("[7]".to_owned());
+        let http = Deed::Http(Box::new(call), Some(payload));
         let dead = EndStates::of([State::Dead]).unwrap();
         let action = |when, deed: &Deed| Action {
             when,
@@ -265,7 +286,7 @@ mod tests {
             assert_eq!(one(states, deed.clone()), wrong);
         }
         assert_eq!(one(vec![8], None), Err(Malformed::Missing("actions.deed")));
-        let empty = Some(v1::Deed { what: None });
+        let empty = Some(v1::Deed::default());
         assert_eq!(one(vec![8], empty), Err(Malformed::Missing("deed.what")));
         let check = v1::Check {
             at: None,

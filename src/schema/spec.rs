@@ -338,6 +338,7 @@ mod tests {
                     when: When::Run(EndStates::ALL),
                     deed: Deed::Email(Box::new(Email {
                         to: vec!["a@b.c".to_owned()],
+                        cc: Vec::new(),
                         subject: String::new(),
                         body: "{{task.id}}".to_owned(),
                     })),

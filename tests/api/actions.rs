@@ -70,8 +70,10 @@ async fn an_end_sends_its_e_mail_with_the_facts_of_the_task() {
     site.world.worker(site.node.service(), fails());
     let subject = "{{task.callback}} {{task.state}}: {{task.error}}";
     let body = "{{task.id}} of {{task.labels.tenant}}: {{task.payload.user.name}}, {{task.attempt}}{{task.result}}";
+    let mut mail = email(subject, body);
+    mail["cc"] = json!(["bob@example.org"]);
     let actions = json!([
-        {"states": ["failed", "dead"], "email": email(subject, body)},
+        {"states": ["failed", "dead"], "email": mail},
         {"states": ["succeeded"], "email": email("s", "b")},
     ]);
     let task = json!({"callback": "work", "labels": {"tenant": "acme"}, "delay": "5s",
@@ -86,6 +88,10 @@ async fn an_end_sends_its_e_mail_with_the_facts_of_the_task() {
     let taken = letters.taken();
     assert_eq!(taken.len(), 1, "{taken:?}");
     let (_, mail) = &taken[0];
+    assert_eq!(
+        (&mail.to[0], &mail.cc[0]),
+        (&"ada@example.org".to_owned(), &"bob@example.org".to_owned())
+    );
     assert_eq!(mail.subject, "work failed: no route to host");
     assert_eq!(mail.body, format!("{id} of acme: Ada, 1"));
     let shown = read(&site, &id).await["actions"].clone();
@@ -94,6 +100,24 @@ async fn an_end_sends_its_e_mail_with_the_facts_of_the_task() {
         (&json!("done"), &json!(1))
     );
     assert_eq!(shown[1].get("outcome"), None, "{shown}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn payloads_of_actions_are_shown_where_payloads_are() {
+    let (site, _) = site().await;
+    let http = json!({"url": "https://example.org/x", "method": "POST"});
+    let deed = json!({"http": http, "payload": {"text": "{{task.state}}"}});
+    let follow = json!({"states": ["succeeded"], "task": {"callback": "c", "actions": [deed]}});
+    let task = json!({"callback": "work", "delay": "1h", "actions": [deed], "then": [follow],
+        "checks": [{"at": "2h", "in": ["succeeded"], "else": deed}]});
+    let id = registered(&site, &task).await;
+    let full = site.get(&format!("/v1/tasks/{id}?view=FULL")).await.ok();
+    let basic = read(&site, &id).await;
+    for place in ["/actions/0", "/checks/0/else", "/then/0/task/actions/0"] {
+        assert_eq!(full.pointer(place), Some(&deed), "{place}");
+        let shown = basic.pointer(place).unwrap();
+        assert_eq!(*shown, json!({"http": http}), "{place}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

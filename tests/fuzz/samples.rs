@@ -55,6 +55,7 @@ pub(crate) fn content() -> Content {
 pub(crate) fn specs() -> Vec<Spec> {
     let deed = Deed::Email(Box::new(Email {
         to: vec!["ada@example.org".to_owned()],
+        cc: Vec::new(),
         subject: "{{task.state}}".to_owned(),
         body: "{{task.payload.user}}".to_owned(),
     }));

@@ -22,6 +22,7 @@ use crate::local::Local;
 mod answers;
 mod follow_ups;
 mod limited;
+mod payloads;
 
 const LIMIT: Duration = Duration::from_secs(30);
 const LOOPBACK: &[&str] = &["127.0.0.0/8", "::1"];

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use serde_json::Value;
 
 use super::{
@@ -76,6 +77,20 @@ impl Doer {
                     done,
                 };
                 (notice.task, tried)
+            }
+            Work::Send {
+                task,
+                end,
+                call,
+                body,
+            } => {
+                let tried = Tried {
+                    kind: "http",
+                    since: end,
+                    answer: None,
+                    done: self.send(job, &call, body.into()).await?,
+                };
+                (task, tried)
             }
             Work::Email { task, end, email } => {
                 let tried = Tried {
@@ -150,15 +165,19 @@ impl Doer {
             return Ok(None);
         };
         let (branch, time) = (check.branch(task, end_of(&view)), check.time(task));
+        let content = view.content.as_ref().or_else(|| view.spec.content());
+        let facts = Facts::of(&view, content);
         let (kind, done) = match check.deed(branch) {
             None => ("none", Done::Succeeded),
             Some(deed @ Deed::Email(email)) => {
-                let content = view.content.as_ref().or_else(|| view.spec.content());
-                let facts = Facts::of(&view, content);
                 let email = email.filled(|fact| facts.value(fact));
                 (deed.kind(), self.mail(job.id, &email).await)
             }
-            Some(deed @ Deed::Http(call)) => {
+            Some(deed @ Deed::Http(call, Some(own))) => {
+                let body = own.filled(|fact| facts.value(fact));
+                (deed.kind(), self.send(job, call, body.into()).await?)
+            }
+            Some(deed @ Deed::Http(call, None)) => {
                 let checked = Checked::new(
                     with_attempts(&view, View::Basic),
                     u32::try_from(place).unwrap_or(u32::MAX),
@@ -196,12 +215,18 @@ impl Doer {
         checked: Checked,
     ) -> Result<Done, Failure> {
         let message = CheckNotification::new(job.id.to_string(), time.into(), checked);
+        let body = serde_json::to_vec(&message)?.into();
+        self.send(job, call, body).await
+    }
+
+    /// Sends a request with this JSON.
+    async fn send(&self, job: &Job<Raw>, call: &HttpCall, body: Bytes) -> Result<Done, Failure> {
         let message = Message {
             id: job.id.to_string(),
             attempt: job.attempt,
             content_type: "application/json".to_owned(),
             trace_parent: None,
-            body: serde_json::to_vec(&message)?.into(),
+            body,
             previous: None,
         };
         let sent = self

@@ -111,6 +111,9 @@ impl Smtp {
         for address in &email.to {
             message = message.to(address.parse().map_err(|error| wrong(&error))?);
         }
+        for address in &email.cc {
+            message = message.cc(address.parse().map_err(|error| wrong(&error))?);
+        }
         message
             .body(email.body.clone())
             .map_err(|error| wrong(&error))
@@ -256,6 +259,7 @@ mod tests {
         let smtp = Smtp::new(&server, TimeSource::real()).unwrap();
         let email = Email {
             to: vec!["ada@example.org".to_owned(), "bob@example.org".to_owned()],
+            cc: vec!["cleo@example.org".to_owned()],
             subject: "Grüße\r\nBcc: eve@example.org".to_owned(),
             body: "line\n.\nBcc: eve@example.org\n".to_owned(),
         };
@@ -266,24 +270,30 @@ mod tests {
             .iter()
             .map(ToString::to_string)
             .collect();
-        assert_eq!(envelope, email.to);
+        assert!(envelope.iter().eq(email.receivers()), "{envelope:?}");
         let text = String::from_utf8(message.formatted()).unwrap();
         let (headers, _) = text.split_once("\r\n\r\n").unwrap();
         assert!(
             !headers.lines().any(|line| line.starts_with("Bcc")),
             "{headers}"
         );
+        assert!(headers.contains("Cc: cleo@example.org"), "{headers}");
         assert!(
             headers.contains("Auto-Submitted: auto-generated"),
             "{headers}"
         );
         let name = format!("Message-ID: <{}@tickwheel>", fixtures::id());
         assert!(headers.contains(&name), "{headers}");
-        let wrong = Email {
-            to: vec!["ada@example.org\r\nRCPT TO:<eve@example.org>".to_owned()],
-            ..email
-        };
-        assert!(smtp.message(fixtures::id(), &wrong).is_err());
+        let wrong = vec!["ada@example.org\r\nRCPT TO:<eve@example.org>".to_owned()];
+        let (to, cc) = (email.to.clone(), Vec::new());
+        for (to, cc) in [(wrong.clone(), cc), (to, wrong)] {
+            let wrong = Email {
+                to,
+                cc,
+                ..email.clone()
+            };
+            assert!(smtp.message(fixtures::id(), &wrong).is_err());
+        }
         let nobody = options("smtp://localhost", "no address");
         assert!(Smtp::new(&nobody, TimeSource::real()).is_err());
     }

@@ -1,25 +1,19 @@
-//! This conversion reads for the domain what the service does when a task ends, and at times, and writes it for clients.
+//! This conversion reads for the domain what the service does when a task ends, and at times. `action_view` writes it for clients.
 
 use std::time::Duration;
 
 use super::{
     http_call,
-    notify::{self, end_state, end_states, of_run, run_ends, tree_ends},
+    notify::{self, end_states, of_run, run_ends, tree_ends},
     violations::Violations,
 };
 use crate::{
     api::{
         self,
-        action::{ActionOutcome, ActionResponse, CheckResponse, EndState},
-        target::HttpTarget,
+        action::EndState,
         task_request::TaskRequest,
-        task_response::TaskResponse,
         text::{DurationText, InstantText},
         time,
-    },
-    flow::{
-        base::api::TaskView,
-        stages::ends::outcomes::{Stage, Standing},
     },
     http::error::{Code, Error},
     limits::{
@@ -28,13 +22,15 @@ use crate::{
     },
     model::{
         action::{Action, Actions, Check, CheckTime, Deed, When},
+        document::Document,
         draft::TaskDraft,
         email::{Email, check_address},
+        http_call::Method,
         notify::EndStates,
         row::State,
         task::Content,
         template::{Fact, one_line, value_at},
-        time::{Millis, rfc3339},
+        time::Millis,
     },
     schema::actions_bytes,
 };
@@ -85,7 +81,18 @@ fn read_action(at: &str, action: &api::action::Action, wrong: &mut Violations) -
         None => Some(When::Run(EndStates::ALL)),
         Some(states) => wrong.take(&format!("{at}/states"), when(states)),
     };
-    let deed = read_deed(at, action.http.as_ref(), action.email.as_ref(), wrong);
+    let api::action::Action {
+        states: _,
+        http,
+        email,
+        payload,
+    } = action.clone();
+    let deed = api::action::Deed {
+        http,
+        email,
+        payload,
+    };
+    let deed = read_deed(at, &deed, wrong);
     Some(Action {
         when: when?,
         deed: deed?,
@@ -117,7 +124,7 @@ pub(super) fn when(states: &[EndState]) -> Result<When, String> {
 }
 
 /// Writes the ends at which an action is done; none for all of the own run.
-fn states_of(when: When) -> Option<Vec<EndState>> {
+pub(super) fn states_of(when: When) -> Option<Vec<EndState>> {
     match when {
         When::Run(EndStates::ALL) => None,
         when => Some(all_states_of(when)),
@@ -164,8 +171,7 @@ fn read_check(at: &str, check: &api::action::Check, wrong: &mut Violations) -> O
     }
     let mut deed = |branch: &str, deed: &Option<api::action::Deed>| {
         let deed = deed.as_ref()?;
-        let at = format!("{at}/{branch}");
-        read_deed(&at, deed.http.as_ref(), deed.email.as_ref(), wrong)
+        read_deed(&format!("{at}/{branch}"), deed, wrong)
     };
     let (then, otherwise) = (deed("then", &check.then), deed("else", &check.otherwise));
     Some(Check {
@@ -193,16 +199,21 @@ pub(super) fn check_time(text: &str) -> Result<CheckTime, String> {
     after.map(CheckTime::After)
 }
 
-fn read_deed(
-    at: &str,
-    http: Option<&HttpTarget>,
-    email: Option<&api::action::Email>,
-    wrong: &mut Violations,
-) -> Option<Deed> {
-    match (http, email) {
+fn read_deed(at: &str, deed: &api::action::Deed, wrong: &mut Violations) -> Option<Deed> {
+    let payload = deed.payload.as_ref();
+    match (&deed.http, &deed.email) {
         (Some(http), None) => {
             let call = http_call::read(&format!("{at}/http"), http, wrong)?;
-            Some(Deed::Http(Box::new(call)))
+            if payload.is_some() && call.method == Method::Get {
+                let detail = "goes with another method than GET, which sends no payload";
+                wrong.add(format!("{at}/payload"), detail);
+            }
+            Some(Deed::Http(Box::new(call), payload.map(Document::of)))
+        }
+        (None, Some(_)) if payload.is_some() => {
+            let detail = "goes with `http`: an e-mail has a `subject` and a `body`";
+            wrong.add(format!("{at}/payload"), detail);
+            None
         }
         (None, Some(email)) => {
             let email = read_email(&format!("{at}/email"), email, wrong)?;
@@ -220,18 +231,27 @@ fn read_deed(
 }
 
 fn read_email(at: &str, email: &api::action::Email, wrong: &mut Violations) -> Option<Email> {
-    let api::action::Email { to, subject, body } = email;
-    if !(1..=ACTION_EMAIL_TO_MAX).contains(&to.len()) {
-        let detail = format!("must have 1 to {ACTION_EMAIL_TO_MAX} addresses");
+    let api::action::Email {
+        to,
+        cc,
+        subject,
+        body,
+    } = email;
+    if to.is_empty() || to.len() + cc.len() > ACTION_EMAIL_TO_MAX {
+        let detail =
+            format!("must have 1 to {ACTION_EMAIL_TO_MAX} addresses, those of `cc` counted");
         wrong.add(format!("{at}/to"), detail);
         return None;
     }
-    for (place, address) in to.iter().enumerate() {
-        wrong.take(&format!("{at}/to/{place}"), check_address(address));
+    for (field, addresses) in [("to", to), ("cc", cc)] {
+        for (place, address) in addresses.iter().enumerate() {
+            wrong.take(&format!("{at}/{field}/{place}"), check_address(address));
+        }
     }
     wrong.take(&format!("{at}/subject"), check_subject(subject));
     Some(Email {
         to: to.clone(),
+        cc: cc.clone(),
         subject: subject.clone(),
         body: body.clone(),
     })
@@ -285,12 +305,13 @@ pub(super) fn check(
         ));
     }
     let payload: Option<serde_json::Value> = serde_json::from_slice(&content.payload).ok();
-    for (at, email) in emails(actions) {
-        if !has_mail {
+    for (at, deed) in deeds(actions) {
+        let of_deed = format!("{at}/{}", deed.field());
+        if !has_mail && matches!(deed, Deed::Email(_)) {
             let detail = "this service sends no e-mails: start it with --smtp-url and --smtp-from, or use `http`";
-            return Err(Error::field(Code::UnusableAction, &at, detail));
+            return Err(Error::field(Code::UnusableAction, &of_deed, detail));
         }
-        let facts = email.facts().map_err(|(field, reason)| {
+        let facts = deed.facts().map_err(|(field, reason)| {
             Error::field(Code::UnusableAction, format!("{at}/{field}"), &reason)
         })?;
         for fact in facts {
@@ -300,7 +321,7 @@ pub(super) fn check(
                 let path = steps.join(".");
                 let detail =
                     format!("names `task.payload.{path}`, and the payload has no such value");
-                return Err(Error::field(Code::UnusableAction, &at, &detail));
+                return Err(Error::field(Code::UnusableAction, &of_deed, &detail));
             }
         }
     }
@@ -311,10 +332,10 @@ fn has_value(payload: Option<&serde_json::Value>, steps: &[String]) -> bool {
     payload.is_some_and(|payload| value_at(payload, steps).is_some())
 }
 
-/// Returns all e-mails, with their pointers.
-fn emails(actions: &Actions) -> impl Iterator<Item = (String, &Email)> {
+/// Returns all that may be done, with the pointers.
+fn deeds(actions: &Actions) -> impl Iterator<Item = (String, &Deed)> {
     let at_ends = actions.at_ends.iter().enumerate();
-    let at_ends = at_ends.map(|(place, action)| (format!("/actions/{place}/email"), &action.deed));
+    let at_ends = at_ends.map(|(place, action)| (format!("/actions/{place}"), &action.deed));
     let checks = actions
         .checks
         .iter()
@@ -328,12 +349,8 @@ fn emails(actions: &Actions) -> impl Iterator<Item = (String, &Email)> {
                     .map(move |deed| (place, "else", deed)),
             )
         });
-    let checks =
-        checks.map(|(place, branch, deed)| (format!("/checks/{place}/{branch}/email"), deed));
-    at_ends.chain(checks).filter_map(|(at, deed)| match deed {
-        Deed::Email(email) => Some((at, &**email)),
-        Deed::Http(_) => None,
-    })
+    let checks = checks.map(|(place, branch, deed)| (format!("/checks/{place}/{branch}"), deed));
+    at_ends.chain(checks)
 }
 
 /// Checks actions that did not come from a registration.
@@ -354,118 +371,19 @@ pub(super) fn check_sent(actions: &Actions) -> Result<(), String> {
     }
     for deed in actions.deeds() {
         match deed {
-            Deed::Http(call) => http_call::check(call)
+            Deed::Http(call, _) => http_call::check(call)
                 .map_err(|reason| format!("has a URL of an action that {reason}"))?,
             Deed::Email(email) => {
-                if !(1..=ACTION_EMAIL_TO_MAX).contains(&email.to.len()) {
+                if email.to.is_empty() || email.receivers().count() > ACTION_EMAIL_TO_MAX {
                     return Err("has an e-mail with too many addresses, or none".to_owned());
                 }
                 email
-                    .to
-                    .iter()
+                    .receivers()
                     .try_for_each(|address| check_address(address))?;
                 check_subject(&email.subject)?;
-                email.facts().map_err(|(_, reason)| reason)?;
             }
         }
+        deed.facts().map_err(|(_, reason)| reason)?;
     }
     Ok(())
-}
-
-/// Writes the actions, as they were given.
-pub(super) fn actions_given(actions: &Actions) -> Vec<api::action::Action> {
-    let action = |Action { when, deed }: &Action| {
-        let (http, email) = deed_fields(deed);
-        api::action::Action {
-            states: states_of(*when),
-            http,
-            email,
-        }
-    };
-    actions.at_ends.iter().map(action).collect()
-}
-
-/// Writes the checks, as they were given.
-pub(super) fn checks_given(actions: &Actions) -> Vec<api::action::Check> {
-    let deed = |deed: &Deed| {
-        let (http, email) = deed_fields(deed);
-        api::action::Deed { http, email }
-    };
-    let check = |check: &Check| api::action::Check {
-        at: match check.at {
-            CheckTime::After(after) => DurationText::readable(after).0,
-            CheckTime::At(at) => rfc3339(at),
-        },
-        states: state_names(check.states),
-        then: check.then.as_ref().map(deed),
-        otherwise: check.otherwise.as_ref().map(deed),
-    };
-    actions.checks.iter().map(check).collect()
-}
-
-/// Writes the actions and checks of a task, without their outcomes.
-pub(super) fn shown(task: &TaskView) -> (Vec<ActionResponse>, Vec<CheckResponse>) {
-    let Some(actions) = task.spec.actions.as_deref() else {
-        return (Vec::new(), Vec::new());
-    };
-    let times = actions.checks.iter().map(|check| check.time(task.id));
-    let checks = checks_given(actions).into_iter().zip(times);
-    (
-        actions_given(actions)
-            .into_iter()
-            .map(ActionResponse::new)
-            .collect(),
-        checks
-            .map(|(check, time)| CheckResponse::new(check, time.into()))
-            .collect(),
-    )
-}
-
-/// Adds the actions and checks of a task, and how they stand, to its answer.
-#[must_use]
-pub fn with_outcomes(
-    response: TaskResponse,
-    task: &TaskView,
-    (of_actions, of_checks): (Vec<Standing>, Vec<Standing>),
-) -> TaskResponse {
-    let (mut actions, mut checks) = shown(task);
-    for (action, standing) in actions.iter_mut().zip(of_actions) {
-        action.outcome = standing.stage.map(outcome);
-        action.attempt = standing.attempt;
-        action.error = standing.error;
-    }
-    for (check, standing) in checks.iter_mut().zip(of_checks) {
-        check.outcome = standing.stage.map(outcome);
-        check.attempt = standing.attempt;
-        check.error = standing.error;
-        check.answer = standing.branch.map(|branch| branch.name().to_owned());
-    }
-    TaskResponse {
-        actions,
-        checks,
-        ..response
-    }
-}
-
-const fn outcome(stage: Stage) -> ActionOutcome {
-    match stage {
-        Stage::Pending => ActionOutcome::Pending,
-        Stage::Retrying => ActionOutcome::Retrying,
-        Stage::Done => ActionOutcome::Done,
-        Stage::GivenUp => ActionOutcome::GivenUp,
-    }
-}
-
-fn state_names(states: EndStates) -> Vec<api::task_response::TaskState> {
-    states.iter().filter_map(end_state).collect()
-}
-
-fn deed_fields(deed: &Deed) -> (Option<HttpTarget>, Option<api::action::Email>) {
-    match deed {
-        Deed::Http(call) => (Some(http_call::shown_call(call)), None),
-        Deed::Email(email) => {
-            let Email { to, subject, body } = (**email).clone();
-            (None, Some(api::action::Email { to, subject, body }))
-        }
-    }
 }

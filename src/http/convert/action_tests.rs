@@ -1,7 +1,8 @@
 //! These tests read actions and checks of requests as the conversion does.
 
 use super::{
-    action::{actions_given, check, check_sent, checks_given, read},
+    action::{check, check_sent, read},
+    action_view::{actions_given, checks_given},
     json,
     violations::Violations,
 };
@@ -34,7 +35,7 @@ fn email(subject: &str, body: &str) -> String {
 
 #[test]
 fn they_are_shown_as_they_were_given() {
-    let text = r#"{"callback":"c","actions":[{"states":["failed","dead"],"email":{"to":["ada@example.org"],"subject":"s","body":"{{task.error}}"}},{"http":{"url":"http://a.example","method":"POST"}},{"states":["completed","faulted"],"http":{"url":"http://a.example","method":"POST"}}],"checks":[{"at":"30m","in":["succeeded"],"else":{"http":{"url":"http://a.example","method":"PUT"}}},{"at":"2030-01-31T09:00:00.000Z","in":["dead"],"then":{"http":{"url":"http://b.example","method":"POST"}}}]}"#;
+    let text = r#"{"callback":"c","actions":[{"states":["failed","dead"],"email":{"to":["ada@example.org"],"cc":["bob@example.org"],"subject":"s","body":"{{task.error}}"}},{"http":{"url":"http://a.example","method":"POST"},"payload":{"text":["{{task.id}}",1.5]}},{"states":["completed","faulted"],"http":{"url":"http://a.example","method":"POST"}}],"checks":[{"at":"30m","in":["succeeded"],"else":{"http":{"url":"http://a.example","method":"PUT"},"payload":7}},{"at":"2030-01-31T09:00:00.000Z","in":["dead"],"then":{"http":{"url":"http://b.example","method":"POST"}}}]}"#;
     let actions = read_text(text).unwrap();
     assert_eq!(check_sent(&actions), Ok(()));
     let shown = TaskRequest {
@@ -66,6 +67,18 @@ fn every_mistake_is_named() {
         (
             r#"{"callback":"c","actions":[{"email":{"to":[],"subject":"s","body":""}}]}"#,
             &["/actions/0/email/to"],
+        ),
+        (
+            r#"{"callback":"c","actions":[{"email":{"to":["a@b.c"],"cc":["x"],"subject":"s","body":""}}]}"#,
+            &["/actions/0/email/cc/0"],
+        ),
+        (
+            r#"{"callback":"c","actions":[{"http":{"url":"http://a","method":"GET"},"payload":1}]}"#,
+            &["/actions/0/payload"],
+        ),
+        (
+            r#"{"callback":"c","actions":[{"email":{"to":["a@b.c"],"subject":"s","body":""},"payload":1}]}"#,
+            &["/actions/0/payload"],
         ),
         (
             r#"{"callback":"c","actions":[{"states":[],"http":{"url":"http://a"}}]}"#,
@@ -114,6 +127,16 @@ fn what_cannot_be_done_is_refused_with_its_field() {
             "not known",
         ),
         (email("s", "{{task.id"), "/actions/0/email/body", "without"),
+        (
+            r#"{"callback":"c","checks":[{"at":"1m","in":["dead"],"else":{"http":{"url":"http://a"},"payload":["{{task.none}}"]}}]}"#.to_owned(),
+            "/checks/0/else/payload",
+            "not known",
+        ),
+        (
+            r#"{"callback":"c","actions":[{"http":{"url":"http://a"},"payload":"{{task.payload.user.mail}}"}]}"#.to_owned(),
+            "/actions/0/payload",
+            "no such value",
+        ),
         (
             email("s", "{{task.payload.user.mail}}"),
             "/actions/0/email",

@@ -314,6 +314,9 @@ fn hide(task: &mut TaskDraft) {
             ..Content::default()
         };
     }
+    task.actions
+        .iter_mut()
+        .for_each(|actions| actions.hide_payloads());
     for follow in &mut task.then {
         hide(&mut follow.task);
     }

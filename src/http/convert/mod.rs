@@ -5,6 +5,7 @@
 //! a request at once.
 
 pub mod action;
+pub(in crate::http) mod action_view;
 pub(in crate::http) mod api_key;
 pub mod asked;
 pub(in crate::http) mod callback;

@@ -6,7 +6,8 @@ use bytes::Bytes;
 use serde_json::value::RawValue;
 
 use super::{
-    action, chain,
+    action_view::shown as deeds,
+    chain,
     content::{self, Parts},
     join, masked, notify, target,
 };
@@ -77,7 +78,7 @@ fn whole(task: &TaskView, view: View) -> TaskResponse {
     let (content, full, spec, tracked) = sources(task, view);
     let parts = full.map_or_else(Parts::default, parts);
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
-    let (actions, checks) = tracked.map(|_| action::shown(task)).unwrap_or_default();
+    let (actions, checks) = tracked.map(|_| deeds(task, view)).unwrap_or_default();
     TaskResponse {
         id: task.id.to_string(),
         outcome: None,

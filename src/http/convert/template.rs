@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{
-    action,
+    action_view,
     content::{self, Parts},
     http_call, notify, target,
 };
@@ -49,8 +49,8 @@ pub(super) fn task_request(task: &TaskDraft) -> TaskRequest {
         http,
         kafka,
         notify: task.notify.as_ref().map(notify::response),
-        actions: given(task, action::actions_given),
-        checks: given(task, action::checks_given),
+        actions: given(task, action_view::actions_given),
+        checks: given(task, action_view::checks_given),
         ordering_key: task.ordering_key.clone(),
         collection: task.collection.clone().filter(|text| !text.is_empty()),
         payload,

@@ -81,6 +81,12 @@ fn seen(caller: &Caller, schedule: ScheduleResponse) -> ScheduleResponse {
 /// Leaves out the payloads of a task at every level. A request is only so many levels deep.
 fn hide_payloads(task: &mut TaskRequest) {
     (task.payload, task.payload_base64) = (None, None);
+    let actions = task.actions.iter_mut().flatten();
+    actions.for_each(|action| action.payload = None);
+    for check in task.checks.iter_mut().flatten() {
+        let deeds = check.then.iter_mut().chain(&mut check.otherwise);
+        deeds.for_each(|deed| deed.payload = None);
+    }
     let follows = task
         .then
         .iter_mut()

@@ -37,7 +37,7 @@ use crate::{
         access::{Caller, while_allowed},
         answer,
         convert::{
-            action::with_outcomes,
+            action_view::with_outcomes,
             asked,
             join::Total,
             json, masked,
@@ -192,7 +192,7 @@ pub(in crate::http) async fn read(
     .ok_or_else(Error::task_not_found)?;
     let outcomes = api.service.outcomes();
     let standings = outcomes.of(&task, api.options.time.now()).await?;
-    let mut shown = with_outcomes(with_attempts(&task, view), &task, standings);
+    let mut shown = with_outcomes(with_attempts(&task, view), (&task, view), standings);
     if view == View::Full {
         shown.waiting_for = why::waiting_for(&api, &task).await?;
     }

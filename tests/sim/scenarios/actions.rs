@@ -35,6 +35,7 @@ const SECOND: Duration = Duration::from_secs(1);
 fn email(subject: &str) -> Deed {
     Deed::Email(Box::new(Email {
         to: vec!["ada@example.org".to_owned()],
+        cc: Vec::new(),
         subject: format!("{subject} {{{{task.id}}}}"),
         body: "{{task.state}} {{task.error}}".to_owned(),
     }))
@@ -227,6 +228,7 @@ async fn crash_at_a_tree(nth: usize, fate: Fate) -> Result<usize, String> {
             }),
             deed: Deed::Email(Box::new(Email {
                 to: vec!["ada@example.org".to_owned()],
+                cc: Vec::new(),
                 subject: "tree".to_owned(),
                 body: "{{task.tree_state}}".to_owned(),
             })),

@@ -41,6 +41,7 @@ fn expiring(start: Millis) -> NewTask {
             when: When::Run(EndStates::of([State::Expired]).unwrap()),
             deed: Deed::Email(Box::new(Email {
                 to: vec!["ada@example.org".to_owned()],
+                cc: Vec::new(),
                 subject: "{{task.id}}".to_owned(),
                 body: "{{task.state}}".to_owned(),
             })),

@@ -48,6 +48,7 @@ fn replacing(start: Millis) -> AskedTask {
     content.labels = vec![("tenant".to_owned(), "acme".to_owned())];
     let email = Email {
         to: vec!["ada@example.org".to_owned()],
+        cc: Vec::new(),
         subject: "{{task.id}}".to_owned(),
         body: "well".to_owned(),
     };

@@ -258,6 +258,7 @@ fn notify(item: &ItemPlan) -> Option<Notify> {
 fn actions(item: &ItemPlan) -> Option<Box<Actions>> {
     let email = Email {
         to: vec!["ada@example.org".to_owned()],
+        cc: Vec::new(),
         subject: "{{task.id}}".to_owned(),
         body: "{{task.state}}".to_owned(),
     };

@@ -1,13 +1,13 @@
 //! The actions make the internal tasks that do the actions and checks of another task ([`crate::model::action`]).
 //!
-//! The end steps fill the templates of an e-mail. So it says how the task ended also when it is redriven before the mail goes
-//! out, and is the same at each attempt. A check reads its task when it is done: its answer depends on the end of the task alone.
+//! The end steps fill the templates of an e-mail, and of the payload of a request. So it says how the task ended also when it is
+//! redriven before it goes out, and is the same at each attempt. A check reads its task when it is done: its answer depends on the end of the task alone.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::notices::Payload as Ended;
+use super::notices::{Payload as Ended, To};
 use crate::{
     flow::base::{
         api::{Fault, TaskView, VisibleState},
@@ -21,6 +21,7 @@ use crate::{
         dead_letter,
         email::Email,
         holder::Holder,
+        http_call::HttpCall,
         ids::TaskId,
         internal_task::{RETENTION, internal_task},
         notice::Notice,
@@ -38,10 +39,18 @@ use crate::{
 enum Payload {
     Call(Ended),
     Tree(Ended),
+    Send {
+        task: Uuid,
+        end_ms: i64,
+        to: To,
+        body: String,
+    },
     Email {
         task: Uuid,
         end_ms: i64,
         to: Vec<String>,
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        cc: Vec<String>,
         subject: String,
         body: String,
     },
@@ -56,6 +65,17 @@ enum Payload {
 pub enum Work {
     /// It tells an end by a request.
     Call(Notice),
+    /// It sends a request with a payload of its own.
+    Send {
+        /// The task that ended.
+        task: TaskId,
+        /// When it ended.
+        end: Millis,
+        /// The request.
+        call: Box<HttpCall>,
+        /// The payload, filled.
+        body: String,
+    },
     /// It sends an e-mail.
     Email {
         /// The task that ended.
@@ -77,18 +97,14 @@ pub enum Work {
 /// Returns the tasks that do what an end of a task asks for.
 ///
 /// # Errors
-/// When a content that an e-mail tells cannot be read.
+/// When a content that an e-mail or a payload tells cannot be read.
 pub(super) async fn tasks(ctx: &Context, row: &TaskRow, end: End) -> Result<Vec<Holder>, Fault> {
     let due: Vec<(usize, &Action)> = action_task::due(row, end).collect();
     if due.is_empty() {
         return Ok(Vec::new());
     }
     let view = view_of_row(row.clone(), None, ctx.now());
-    let tells_content = |(_, action): &(usize, &Action)| match &action.deed {
-        Deed::Email(email) => email.tells_content(),
-        Deed::Http(_) => false,
-    };
-    let content = if due.iter().any(tells_content) {
+    let content = if due.iter().any(|(_, action)| action.deed.tells_content()) {
         content(ctx, row).await?
     } else {
         None
@@ -97,13 +113,25 @@ pub(super) async fn tasks(ctx: &Context, row: &TaskRow, end: End) -> Result<Vec<
     let retention = dead_letter::kept(row).max(RETENTION);
     let task = |(place, action): (usize, &Action)| {
         let payload = match &action.deed {
-            Deed::Http(call) => told(row, end, Destination::Http(call.clone())),
+            Deed::Http(call, None) => told(row, end, Destination::Http(call.clone())),
+            Deed::Http(call, Some(own)) => Payload::Send {
+                task: row.id.uuid(),
+                end_ms: end.at().0,
+                to: To::of(&Destination::Http(call.clone())),
+                body: own.filled(|fact| facts.value(fact)),
+            },
             Deed::Email(email) => {
-                let Email { to, subject, body } = email.filled(|fact| facts.value(fact));
+                let Email {
+                    to,
+                    cc,
+                    subject,
+                    body,
+                } = email.filled(|fact| facts.value(fact));
                 Payload::Email {
                     task: row.id.uuid(),
                     end_ms: end.at().0,
                     to,
+                    cc,
                     subject,
                     body,
                 }
@@ -148,16 +176,36 @@ pub fn read(payload: &[u8]) -> Result<Work, String> {
     let payload = serde_json::from_slice(payload).map_err(|error| error.to_string())?;
     Ok(match payload {
         Payload::Call(ended) | Payload::Tree(ended) => Work::Call(ended.notice()?),
+        Payload::Send {
+            task,
+            end_ms,
+            to,
+            body,
+        } => match to.destination()? {
+            Destination::Http(call) => Work::Send {
+                task: id(task)?,
+                end: Millis(end_ms),
+                call,
+                body,
+            },
+            Destination::Kafka { .. } => return Err("it has no URL".to_owned()),
+        },
         Payload::Email {
             task,
             end_ms,
             to,
+            cc,
             subject,
             body,
         } => Work::Email {
             task: id(task)?,
             end: Millis(end_ms),
-            email: Email { to, subject, body },
+            email: Email {
+                to,
+                cc,
+                subject,
+                body,
+            },
         },
         Payload::Check { task, place } => Work::Check {
             task: id(task)?,
@@ -266,7 +314,7 @@ mod tests {
     use crate::model::{
         action::{Actions, Check, CheckTime},
         fixtures,
-        http_call::{HttpCall, Method},
+        http_call::Method,
         kin::{TreeEnd, TreeOutcome},
         notify::EndStates,
     };
@@ -291,6 +339,7 @@ mod tests {
                 message_id: None,
             })),
         };
+        let to = To::of(&notice.to);
         let of_tree = Notice {
             end: End::Tree(FAULTED),
             ..notice.clone()
@@ -302,10 +351,17 @@ mod tests {
                 task,
                 end_ms: 7,
                 to: vec!["ada@example.org".to_owned()],
+                cc: Vec::new(),
                 subject: "s".to_owned(),
                 body: "b".to_owned(),
             },
             Payload::Check { task, place: 1 },
+            Payload::Send {
+                task,
+                end_ms: 7,
+                to,
+                body: "[7]".to_owned(),
+            },
         ]
     }
 
@@ -319,6 +375,7 @@ mod tests {
         assert!(matches!(&read[0], Work::Call(notice) if notice.generation == 3));
         let email = Email {
             to: vec!["ada@example.org".to_owned()],
+            cc: Vec::new(),
             subject: "s".to_owned(),
             body: "b".to_owned(),
         };
@@ -333,6 +390,10 @@ mod tests {
             }
         );
         assert_eq!(read[3], Work::Check { task, place: 1 });
+        let Work::Send { call, body, .. } = &read[4] else {
+            panic!("{:?}", read[4]);
+        };
+        assert_eq!((&*call.url, &**body), ("http://a.example", "[7]"));
         assert!(super::read(b"{}").is_err());
     }
 
