@@ -17,6 +17,7 @@ pub mod forecast;
 pub mod ids;
 pub mod job;
 pub mod join;
+pub mod messages;
 pub mod notification;
 pub mod notify;
 pub(crate) mod object;

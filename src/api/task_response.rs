@@ -284,6 +284,14 @@ pub struct AttemptResponse {
     /// The beginning of the body of that answer: the first KiB, as text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub response: Option<String>,
+    /// The last progress that its worker told with a heartbeat, also once it has ended. `GET /v1/tasks/{id}/messages` has more.
+    #[serde(
+        default,
+        deserialize_with = "super::task_request::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub progress: Option<Box<RawValue>>,
 }
 
 /// The answer to a batch registration: one result per task, in order.

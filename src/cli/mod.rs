@@ -31,6 +31,7 @@ mod input;
 mod job;
 mod lines;
 mod list;
+mod messages;
 mod node;
 mod output;
 mod passed;

@@ -150,6 +150,10 @@ fn attempt_rows(out: &mut impl Write, task: &TaskResponse) -> io::Result<()> {
             time(&attempt.end_time),
             attempt.worker.clone().unwrap_or_default(),
             attempt.error.clone().unwrap_or_default(),
+            attempt
+                .progress
+                .as_ref()
+                .map_or_else(String::new, |note| format!("told {}", note.get())),
         ];
         let told: Vec<String> = told.into_iter().filter(|text| !text.is_empty()).collect();
         let name = format!("attempt {}", attempt.attempt);

@@ -10,7 +10,7 @@ use super::{
     cancel::{self, tell_reason},
     export,
     fields::by_flags,
-    import, list, output,
+    import, list, messages, output,
     request::RegisterArgs,
     retry_failed, times, tree, why,
 };
@@ -105,6 +105,8 @@ pub(super) enum Command {
     /// Trees above it that have ended go on, too.
     #[command(after_help = retry_failed::EXAMPLES)]
     RetryFailed(retry_failed::Command),
+    /// Print what the worker of an attempt has told: each progress note of its heartbeats that was new.
+    Messages(messages::Command),
     /// Show a task with all tasks below it.
     #[command(after_help = tree::EXAMPLES)]
     Tree(tree::Command),
@@ -193,6 +195,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Export(command) => export::run(command).await,
         Command::Cancel(command) => cancel::run(command).await,
         Command::RetryFailed(command) => retry_failed::run(command).await,
+        Command::Messages(command) => messages::run(command).await,
         Command::Tree(command) => tree::run(command).await,
         Command::Reschedule {
             id,

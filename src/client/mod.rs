@@ -32,6 +32,7 @@ mod error;
 mod ids;
 mod jobs;
 mod list;
+mod messages;
 #[cfg(feature = "cli")]
 mod pass;
 mod registering;
@@ -85,6 +86,7 @@ pub use crate::api::{
     forecast::{ForecastCallback, ForecastResponse, ForecastStep},
     job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
     join::{After, AfterCondition, AfterResponse},
+    messages::{MessageResponse, MessagesResponse},
     notification::{CheckNotification, Checked, Ended, Notification, TreeEnded, TreeNotification},
     notify::{Notify, NotifyKafka},
     previous::PreviousResponse,

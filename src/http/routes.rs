@@ -26,8 +26,8 @@ use super::{
     },
     handlers::{
         api_keys, backup, by_key, callbacks, configuration, dead_letters, docs, events, forecast,
-        health, ids, jobs, list, metrics, poll, schedule_preview, schedule_transfer, schedules,
-        stats, tasks, test_clock, trees, why, worker,
+        health, ids, jobs, list, messages, metrics, poll, schedule_preview, schedule_transfer,
+        schedules, stats, tasks, test_clock, trees, why, worker,
     },
     ui,
 };
@@ -80,6 +80,7 @@ impl Calls {
             tasks::read, Read, Task, Reads;
             why::task, Read, Task, Reads;
             events::task, Read, Task, Reads;
+            messages::list, Read, Task, Reads;
             trees::read, Read, Whole, Reads;
             tasks::cancel, Produce, Task, Changes;
             tasks::reschedule, Produce, Task, Changes;

@@ -15,3 +15,6 @@ pub const RESULT_KEPT_LONGER: Duration = Duration::from_secs(3600);
 
 /// Longest part of an attempt's error that a line of the log about one task repeats: such lines are many.
 pub const LOGGED_ERROR_CHARS_MAX: usize = 256;
+
+/// Attempts of which a node remembers what their workers told last: some 50 bytes each. They are forgotten together.
+pub const TOLD_ATTEMPTS_MAX: usize = 100_000;

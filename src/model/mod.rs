@@ -62,6 +62,7 @@
 //! | [`server_access`] | how a connection to Cassandra or Kafka begins |
 //! | [`topic_names`] | how the brokers of Kafka call topics and groups |
 //! | [`document`] | what an action sends in place of the message about an end |
+//! | [`messages`] | which messages of an attempt can be read |
 //! | [`level`] | which features of tasks a node knows |
 //! | [`signing`] | which keys sign messages, and what becomes of messages without |
 //! | [`forecast`] | how many tasks are due in the time ahead, as people are told |
@@ -126,6 +127,7 @@ pub mod limit;
 pub mod listing;
 pub mod look;
 pub mod look_step;
+pub mod messages;
 pub mod notice;
 pub mod notify;
 pub mod ordering;

@@ -66,9 +66,14 @@ impl From<Bytes> for TaskResult {
 #[must_use]
 pub fn key(id: TaskId, attempt: u32) -> TaskId {
     const VERSION: u64 = 9;
+    key_of_version(id, attempt, VERSION)
+}
+
+/// Returns a key of an attempt, in the form of an id of this version, which is that of no task.
+pub(super) fn key_of_version(id: TaskId, attempt: u32, version: u64) -> TaskId {
     let (high, low) = id.uuid().as_u64_pair();
     let hash = mix(mix(high ^ mix(low)) ^ u64::from(attempt));
-    let high = high & !(0xf << 12) | (VERSION << 12);
+    let high = high & !(0xf << 12) | (version << 12);
     let low = (0b10 << 62) | (hash & (u64::MAX >> 2));
     TaskId::bound(Uuid::from_u64_pair(high, low))
 }

@@ -19,6 +19,7 @@ mod job;
 mod join;
 mod kin;
 mod limit;
+mod messages;
 mod notify;
 mod ordering;
 mod request;
@@ -64,6 +65,7 @@ pub use join::{
 };
 pub use kin::{rounds_from_message, rounds_to_message, tree_end_from_message, tree_end_to_message};
 pub use limit::{decode_pool, encode_pool};
+pub use messages::{decode_messages, encode_messages};
 pub use ordering::{
     decode_member, decode_turn, encode_bound, encode_member, encode_rank, encode_turn,
     members_partition,

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use tickwheel::model::state::Outcome;
+use tickwheel::{model::state::Outcome, store::TaskStore as _};
 
 use super::Site;
 use crate::sim::world::Behaviour;
@@ -184,4 +184,88 @@ async fn an_attempt_that_takes_too_long_is_told_so() {
         );
     }
     worker.abort();
+}
+
+/// Claims an attempt of a task, tells notes, and reports a failure.
+async fn run(site: &Site, id: &str, attempt: u32, notes: &[Value]) {
+    let message = json!({"id": id, "generation": 0, "expected_attempt": attempt - 1});
+    let claim = json!({"worker": "w", "messages": [message]}).to_string();
+    let claimed = site.post("/v1/worker/claim", claim).await.ok();
+    assert_eq!(claimed["results"][0]["status"], "claimed", "{claimed}");
+    for note in notes {
+        site.world.pass(SECOND).await;
+        let beat = json!({"id": id, "attempt": attempt, "progress": note});
+        let beats = json!({"worker": "w", "tasks": [beat]}).to_string();
+        site.post("/v1/worker/heartbeat", beats).await.ok();
+    }
+    let settled =
+        json!({"id": id, "attempt": attempt, "outcome": "retry", "error": "no", "delay": "1s"});
+    let settle = json!({"worker": "w", "tasks": [settled]}).to_string();
+    site.post("/v1/worker/settle", settle).await.ok();
+    site.world.pass(2 * SECOND).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_worker_told_stays_with_its_attempt() {
+    let site = Site::new();
+    site.world.pass(3 * SECOND).await;
+    let body = r#"{"callback":"work","max_attempts":2}"#;
+    let id = site.post("/v1/tasks", body).await.json()["id"].clone();
+    let id = id.as_str().unwrap();
+    let path = format!("/v1/tasks/{id}");
+    let messages = async |query: &str| site.get(&format!("{path}/messages{query}")).await.ok();
+    assert_eq!(messages("").await, json!({"attempt": 0, "messages": []}));
+    run(
+        &site,
+        id,
+        1,
+        &[json!("read"), json!("read"), json!({"rows": 7})],
+    )
+    .await;
+    let many: Vec<Value> = (0..25).map(|number| json!(number)).collect();
+    run(&site, id, 2, &many).await;
+    let task = site.get(&path).await.ok();
+    assert_eq!(task["state"], "dead", "{task}");
+    assert_eq!(told(&task, "progress"), [json!({"rows": 7}), json!(24)]);
+    assert!(task.get("progress").is_none(), "nothing runs: {task}");
+    let of = |answer: Value| -> Vec<Value> {
+        let messages = answer["messages"].as_array().unwrap().iter();
+        messages
+            .map(|message| message["progress"].clone())
+            .collect()
+    };
+    assert_eq!(
+        of(messages("?attempt=1").await),
+        [json!("read"), json!({"rows": 7})]
+    );
+    let last = messages("").await;
+    assert_eq!(last["attempt"], 2);
+    let times: Vec<&str> = last["messages"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|message| message["time"].as_str().unwrap())
+        .collect();
+    assert!(times.is_sorted() && times.len() == 20, "{times:?}");
+    assert_eq!(of(last.clone()), many[5..]);
+    assert_eq!(of(messages("?attempt=3").await), [Value::Null; 0]);
+    let wrong = site
+        .get(&format!("{path}/messages?attempt=0"))
+        .await
+        .problem();
+    assert!(wrong.detail.contains("?attempt"), "{wrong:?}");
+    let keys = [1, 2].map(|attempt| tickwheel::model::messages::key(id.parse().unwrap(), attempt));
+    let kept = async || {
+        let bodies = site.world.store.bodies(&keys).await.unwrap();
+        bodies.iter().flatten().count()
+    };
+    assert_eq!(kept().await, 2);
+    site.delete(&format!("/v1/dead-letters/{id}")).await;
+    assert_eq!(
+        (
+            kept().await,
+            site.get(&format!("{path}/messages")).await.status.as_u16()
+        ),
+        (0, 404)
+    );
 }

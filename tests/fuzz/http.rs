@@ -128,6 +128,7 @@ fn samples() -> Vec<Vec<u8>> {
         format!("POST /v1/tasks:batchCreate\n{{\"tasks\":[{REQUEST},{RECORD}]}}"),
         format!("POST /v1/tasks:batchCancel\n{{\"ids\":[\"{id}\",\"x\",1]}}"),
         format!("GET /v1/tasks/{id}?view=FULL&wait=1s\n"),
+        format!("GET /v1/tasks/{id}/messages?attempt=1\n"),
         format!("POST /v1/tasks/{id}/cancel\n{{}}"),
         format!("POST /v1/tasks/{id}/reschedule\n{{\"delay\":\"5s\"}}"),
         format!("POST /v1/tasks/{id}/run\n{{}}"),

@@ -128,7 +128,7 @@ def tasks(story):
         story.tell(name)
     if not story.tell("poll")["tasks"]:
         sys.exit("the task did not come due")
-    for name in ["heartbeat", "settle", "leave", "batchCreateTasks", "batchCancelTasks", "cancelTask"]:
+    for name in ["heartbeat", "listMessages", "settle", "leave", "batchCreateTasks", "batchCancelTasks", "cancelTask"]:
         story.tell(name)
 
 

@@ -16,7 +16,7 @@ use crate::{
         base::{
             api::Fault,
             context::Context,
-            rows::{content, results},
+            rows::{content, messages, results},
         },
         features::{
             ends::{dead_letter_topic, follow_ups, report},
@@ -128,6 +128,7 @@ async fn remove(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
     let written = ctx.time.stamp();
     ctx.store.delete_bodies(&[row.id], written).await?;
     results::delete(ctx, row).await?;
+    messages::delete(ctx, row).await?;
     label_rows::remove(ctx, row.id, &row.detail.spec).await
 }
 

@@ -9,7 +9,10 @@ use std::{collections::HashMap, time::Duration};
 use super::settle::{Settler, is_alive, why_lost};
 use crate::{
     flaw::{self, Flaw},
-    flow::base::api::{Fault, HeartbeatAnswer, HeartbeatRequest, LostReason},
+    flow::base::{
+        api::{Fault, HeartbeatAnswer, HeartbeatRequest, LostReason},
+        rows::messages::Told,
+    },
     limits,
     model::{
         ids::TaskId,
@@ -55,6 +58,7 @@ impl Settler {
         let rows = self.mover.rows_each(&ids).await;
         let written = self.keep_longer(beats, &rows, written).await;
         let recorded = self.recorded(&kept, &rows, &written, at);
+        self.keep_messages(&kept, &rows, &recorded, at).await;
         let mut recorded = recorded.into_iter();
         let answers = lost.into_iter().map(|lost| match lost {
             Ok(None) => recorded
@@ -96,6 +100,31 @@ impl Settler {
             answer
         });
         recorded.collect()
+    }
+
+    /// Keeps what attempts that live have told.
+    async fn keep_messages(
+        &self,
+        kept: &[(&HeartbeatRequest, bool)],
+        rows: &[Result<Option<TaskRow>, store::Error>],
+        recorded: &[HeartbeatAnswer],
+        at: Millis,
+    ) {
+        let told = kept.iter().zip(rows).zip(recorded);
+        let told = told.filter_map(|(((request, _), row), answer)| {
+            let lives = matches!(
+                answer,
+                HeartbeatAnswer::Ok | HeartbeatAnswer::CancelRequested
+            );
+            let row = row.as_ref().ok()?.as_ref().filter(|_| lives)?;
+            Some(Told {
+                id: request.id,
+                attempt: request.attempt,
+                spec: &row.detail.spec,
+                note: request.progress.as_ref()?,
+            })
+        });
+        self.told.keep(&self.ctx, told.collect(), at).await;
     }
 
     /// Tells which attempts do not live, and why. Attempts claimed through this node are not looked up: a read

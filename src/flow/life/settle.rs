@@ -30,7 +30,7 @@ use crate::{
             figures::retrying::Retrying,
             labels,
             rows::{
-                results,
+                messages, results,
                 transition::{Moved, Mover},
                 whole::whole,
             },
@@ -61,6 +61,7 @@ pub struct Settler {
     pub(super) claimed: Arc<ClaimedRows>,
     pub(super) deadlines: Deadlines,
     retrying: Retrying,
+    pub(super) told: Arc<messages::Memory>,
 }
 
 impl Settler {
@@ -76,6 +77,7 @@ impl Settler {
     ) -> Self {
         Self {
             retrying,
+            told: Arc::default(),
             ctx,
             mover,
             hands,

@@ -10,6 +10,7 @@ pub mod jobs;
 pub(in crate::flow) mod join;
 pub mod letters;
 pub(in crate::flow) mod makers;
+pub(in crate::flow) mod messages;
 pub mod node;
 pub mod poll;
 pub mod query;

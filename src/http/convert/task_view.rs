@@ -13,6 +13,7 @@ use super::{
 };
 use crate::{
     api::{
+        messages::MessageResponse,
         task_request::{Jitter, RetryPolicy},
         task_response::{
             AttemptResponse, CancelOutcome, RescheduleOutcome, TaskResponse, TaskState,
@@ -27,6 +28,7 @@ use crate::{
         backoff::{self, Backoff},
         history::{Attempt, Ending},
         join::reason as reason_of_wait,
+        messages::Message,
         result::TaskResult,
         row::{State, TIMED_OUT, WORKER_LOST},
         state::{DROPPED, PARENT_FAILED},
@@ -180,7 +182,26 @@ fn attempt_response(attempt: &Attempt) -> AttemptResponse {
             .answered
             .as_ref()
             .map(|answered| answered.response.clone()),
+        progress: None,
     }
+}
+
+/// Adds to the attempts of a task what the worker of each told last.
+#[must_use]
+pub(in crate::http) fn with_messages(
+    mut response: TaskResponse,
+    told: &[Vec<Message>],
+) -> TaskResponse {
+    for (attempt, told) in response.attempts.iter_mut().zip(told) {
+        attempt.progress = told.last().map(|message| json_or_text(&message.note));
+    }
+    response
+}
+
+/// Converts a message of an attempt.
+#[must_use]
+pub(in crate::http) fn message_response(message: &Message) -> MessageResponse {
+    MessageResponse::new(message.at.into(), json_or_text(&message.note))
 }
 
 fn retry_policy(backoff: &Backoff) -> RetryPolicy {

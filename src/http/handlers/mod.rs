@@ -14,6 +14,7 @@ pub mod health;
 pub(in crate::http) mod ids;
 pub(in crate::http) mod jobs;
 pub(in crate::http) mod list;
+pub(in crate::http) mod messages;
 pub(in crate::http) mod metrics;
 pub(in crate::http) mod poll;
 mod registered;

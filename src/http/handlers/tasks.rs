@@ -45,6 +45,7 @@ use crate::{
             own,
             task_view::{
                 in_a_tree, reschedule_outcome, task_response, why_too_late, with_attempts,
+                with_messages,
             },
         },
         error::{Code, Error},
@@ -190,9 +191,7 @@ pub(in crate::http) async fn read(
         Some(wait) => when_ended(&api, &caller, (id, view), wait).await?,
     }?
     .ok_or_else(Error::task_not_found)?;
-    let outcomes = api.service.outcomes();
-    let standings = outcomes.of(&task, api.options.time.now()).await?;
-    let mut shown = with_outcomes(with_attempts(&task, view), (&task, view), standings);
+    let mut shown = told(&api, &task, view).await?;
     if view == View::Full {
         shown.waiting_for = why::waiting_for(&api, &task).await?;
     }
@@ -203,6 +202,19 @@ pub(in crate::http) async fn read(
         return Ok((StatusCode::NOT_MODIFIED, [(header::ETAG, etag)]).into_response());
     }
     Ok(([(header::ETAG, etag)], answer::json_of(text)).into_response())
+}
+
+/// Shows a task with all that is told of it elsewhere: how its actions went, and the last messages of its attempts.
+async fn told(api: &Api, task: &TaskView, view: View) -> Result<TaskResponse, Error> {
+    let attempts = task.history.attempts.iter().map(|attempt| attempt.attempt);
+    let attempts: Vec<u32> = attempts.collect();
+    let (standings, messages) = futures_util::future::try_join(
+        api.service.outcomes().of(task, api.options.time.now()),
+        api.service.messages(task.id, &attempts),
+    )
+    .await?;
+    let shown = with_messages(with_attempts(task, view), &messages);
+    Ok(with_outcomes(shown, (task, view), standings))
 }
 
 /// Returns what is read of a task for a view of it.

@@ -16,6 +16,7 @@ from ..models import (
     CancelResponse,
     CancelTreeResponse,
     ListTasksAnswer,
+    MessagesAnswer,
     RescheduleResponse,
     RetryFailedAnswer,
     TaskEvent,
@@ -269,6 +270,13 @@ class Tasks(Group):
             for kind, data in parts.feed(piece):
                 if kind == "state":
                     yield _decode.answer(TaskEvent, data)
+
+    async def messages(self, id: str, *, attempt: int | None = None) -> MessagesAnswer:
+        """What the worker of an attempt told, of the last one unless another is named."""
+        call: Call[MessagesAnswer] = Call(
+            "listMessages", "GET", _ONE + "/messages", MessagesAnswer, {"id": id}, query={"attempt": attempt}, repeatable=True
+        )
+        return await self._send(call)
 
     async def draw(self, id: str, format: Drawing = "mermaid", *, depth: int | None = None) -> str:
         """The tree of a task as a drawing."""
