@@ -5,7 +5,7 @@ use serde_json::Value;
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
-use super::{target::HttpTarget, task_state::TaskState, text::InstantText};
+use super::{target::HttpTarget, text::InstantText};
 
 /// A thing that the service does when the task ends: exactly one of `http` and `email`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,6 +59,42 @@ pub enum EndState {
     Faulted,
 }
 
+/// A state that a check asks for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum CheckState {
+    /// Its own run was done.
+    Succeeded,
+    /// Its own run failed for good.
+    Failed,
+    /// It was cancelled: its own run, or its tree as a whole.
+    Cancelled,
+    /// It was too late to be useful.
+    Expired,
+    /// It used up its attempts.
+    Dead,
+    /// Its tree has ended, and nothing of it failed.
+    Completed,
+    /// Its tree has ended, and something of it failed.
+    Faulted,
+    /// It waits for its start time.
+    Scheduled,
+    /// It was handed to the queue, and is not claimed yet.
+    Enqueued,
+    /// It is claimed by a worker.
+    Claimed,
+    /// Its worker has sent a heartbeat.
+    Processing,
+    /// It failed, and waits for its next attempt.
+    Retrying,
+    /// It waits for the own run of its parent, or for other tasks.
+    Waiting,
+    /// Its own run has ended, and a task below it has not.
+    WaitingForChildren,
+}
+
 /// An e-mail. Subject and body are templates (docs/actions.md): `{{task.id}}`, `{{task.error}}`, `{{task.payload.user.name}}`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
@@ -77,7 +113,7 @@ pub struct Email {
     pub body: String,
 }
 
-/// A question that is asked at a time: has the task ended in one of these states? At least one of `then` and `else`.
+/// A question that is asked at a time: has the task come to one of these states? At least one of `then` and `else`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[serde(deny_unknown_fields)]
@@ -85,11 +121,12 @@ pub struct Check {
     /// When: a time such as `2030-01-31T09:00:00Z`, or how long after the start with which the task was registered, such as
     /// `30m`.
     pub at: String,
-    /// The ends that are asked for: of `succeeded`, `failed`, `cancelled`, `expired` and `dead`.
+    /// The states that are asked for: ends, which count if they came by then, and states of a task that goes on, as it is when the
+    /// question is asked.
     #[serde(rename = "in")]
     #[cfg_attr(feature = "server", schema(min_items = 1))]
-    pub states: Vec<TaskState>,
-    /// The thing that is done when the task has ended so by then.
+    pub states: Vec<CheckState>,
+    /// The thing that is done when the task is in one of them.
     #[serde(
         default,
         deserialize_with = "super::object::optional",
@@ -185,10 +222,10 @@ pub struct CheckResponse {
     pub at: String,
     /// When.
     pub time: InstantText,
-    /// The ends that are asked for.
+    /// The states that are asked for.
     #[serde(rename = "in")]
-    pub states: Vec<TaskState>,
-    /// The thing that is done when the task has ended so by then.
+    pub states: Vec<CheckState>,
+    /// The thing that is done when the task is in one of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub then: Option<Deed>,
     /// The thing that is done when it has not.
@@ -268,9 +305,16 @@ impl Check {
     pub fn succeeded(at: impl Into<String>) -> Self {
         Self {
             at: at.into(),
-            states: vec![TaskState::Succeeded],
+            states: vec![CheckState::Succeeded],
             ..Self::default()
         }
+    }
+
+    /// Sets the states that are asked for.
+    #[must_use]
+    pub fn is(mut self, states: impl IntoIterator<Item = CheckState>) -> Self {
+        self.states = states.into_iter().collect();
+        self
     }
 
     /// Sets what is done when it has.

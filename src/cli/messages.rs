@@ -1,6 +1,6 @@
 //! The command `tickwheel task messages` prints for the user what the worker of an attempt has told.
 
-use std::io::Write as _;
+use std::io::{self, Write as _};
 
 use clap::Args;
 
@@ -26,7 +26,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         client,
     } = command;
     let told = client.connect()?.messages(id, attempt).await?;
-    let mut out = std::io::stdout().lock();
+    let mut out = io::stdout().lock();
     match client.print.output {
         Format::Table => {
             for message in &told.messages {
@@ -34,10 +34,14 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
                 writeln!(out, "{}  {text}", message.time.0)?;
             }
         }
-        Format::Json => writeln!(out, "{}", serde_json::to_string_pretty(&told)?)?,
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut out, &told).map_err(io::Error::from)?;
+            writeln!(out)?;
+        }
         Format::Jsonl => {
             for message in &told.messages {
-                writeln!(out, "{}", serde_json::to_string(message)?)?;
+                serde_json::to_writer(&mut out, message).map_err(io::Error::from)?;
+                writeln!(out)?;
             }
         }
     }

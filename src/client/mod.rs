@@ -70,7 +70,10 @@ use transport::{CALL_LIMIT, Call, Transport};
 
 pub use crate::api::{
     NotATaskId, TaskId,
-    action::{Action, ActionOutcome, ActionResponse, Check, CheckResponse, Deed, Email, EndState},
+    action::{
+        Action, ActionOutcome, ActionResponse, Check, CheckResponse, CheckState, Deed, Email,
+        EndState,
+    },
     api_key::{ApiKeyRequest, ApiKeyResponse, ApiRole, AuditEntry, WhoAmIResponse},
     callback::{
         CallbackActivity, CallbackConfiguration, CallbackLateness, CallbackRequest,

@@ -3,12 +3,13 @@
 //! An action belongs to ends of the own run of its task, or to ends of its tree ([`super::family`]), a check to a time. Each is
 //! done by one internal task ([`super::action_task`]).
 //!
-//! A check asks whether its task had ended in one of some states by its time. An end never changes, but by a redrive. So an
-//! answer that is late, or is asked for again, is the same.
+//! A check asks whether its task had come to one of some states by its time ([`super::check_states`]). An end never changes, but
+//! by a redrive. So an answer about ends that is late, or is asked for again, is the same.
 
 use std::time::Duration;
 
 use super::{
+    check_states::{CheckStates, Found},
     document::Document,
     email::Email,
     http_call::HttpCall,
@@ -64,9 +65,9 @@ pub enum End {
 pub struct Check {
     /// When.
     pub at: CheckTime,
-    /// The ends that are asked for.
-    pub states: EndStates,
-    /// The thing that is done when the task has ended so.
+    /// The states that are asked for.
+    pub states: CheckStates,
+    /// The thing that is done when the task has come to one of them.
     pub then: Option<Deed>,
     /// The thing that is done when it has not.
     pub otherwise: Option<Deed>,
@@ -93,7 +94,7 @@ pub enum Deed {
 /// The answer of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Branch {
-    /// The task had ended so.
+    /// The task had come to one of the states.
     Then,
     /// It had not.
     Else,
@@ -235,13 +236,13 @@ impl Check {
         time.clamp(Millis::EPOCH, Millis::MAX)
     }
 
-    /// Answers for a task that has ended so and then, or has not ended.
+    /// Answers for a task that was found so.
     #[must_use]
-    pub fn branch(&self, task: TaskId, ended: Option<(State, Millis)>) -> Branch {
-        let time = self.time(task);
-        match ended {
-            Some((state, end)) if end <= time && self.states.has(state) => Branch::Then,
-            Some(_) | None => Branch::Else,
+    pub fn branch(&self, task: TaskId, found: Found) -> Branch {
+        if self.states.has(found, self.time(task)) {
+            Branch::Then
+        } else {
+            Branch::Else
         }
     }
 
@@ -274,7 +275,7 @@ pub(super) mod tests {
     pub(in crate::model) fn check(at: CheckTime) -> Check {
         Check {
             at,
-            states: EndStates::of([State::Succeeded]).unwrap(),
+            states: EndStates::of([State::Succeeded]).unwrap().into(),
             then: None,
             otherwise: Some(email()),
         }
@@ -345,13 +346,18 @@ pub(super) mod tests {
         let time = check.time(task);
         assert_eq!(time, task.first_start().after(HOUR));
         let later = Millis(time.0 + 1);
-        for (ended, branch) in [
+        for (run, branch) in [
             (None, Branch::Else),
             (Some((State::Succeeded, time)), Branch::Then),
             (Some((State::Succeeded, later)), Branch::Else),
             (Some((State::Failed, time)), Branch::Else),
         ] {
-            assert_eq!(check.branch(task, ended), branch, "{ended:?}");
+            let found = Found {
+                run,
+                tree: None,
+                live: None,
+            };
+            assert_eq!(check.branch(task, found), branch, "{run:?}");
         }
         assert_eq!(check.deed(Branch::Then), None);
         assert_eq!(check.deed(Branch::Else), Some(&email()));

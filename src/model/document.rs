@@ -54,9 +54,8 @@ impl Document {
             Err(reason) => wrong = wrong.take().or(Some(reason)),
         });
         if facts.len() > DOCUMENT_FACTS_MAX {
-            wrong = wrong.or(Some(format!(
-                "names more than {DOCUMENT_FACTS_MAX} facts about the task"
-            )));
+            let many = || format!("names more than {DOCUMENT_FACTS_MAX} facts about the task");
+            wrong = wrong.or_else(|| Some(many()));
         }
         wrong.map_or(Ok(facts), Err)
     }

@@ -61,6 +61,7 @@
 //! | [`host_share`] | how many calls to a host may be under way at once |
 //! | [`server_access`] | how a connection to Cassandra or Kafka begins |
 //! | [`topic_names`] | how the brokers of Kafka call topics and groups |
+//! | [`check_states`] | for which states of a task a check answers yes |
 //! | [`document`] | what an action sends in place of the message about an end |
 //! | [`messages`] | which messages of an attempt can be read |
 //! | [`level`] | which features of tasks a node knows |
@@ -86,6 +87,7 @@ pub mod callback_share;
 pub mod certificate;
 pub mod chain;
 pub mod chain_task;
+pub mod check_states;
 pub mod client_id;
 pub mod clock;
 pub mod configuration;

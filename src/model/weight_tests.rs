@@ -63,7 +63,7 @@ fn actions() -> (usize, Box<Actions>) {
     };
     let check = Check {
         at: CheckTime::After(Duration::ZERO),
-        states: EndStates::ALL,
+        states: EndStates::ALL.into(),
         then: Some(email()),
         otherwise: Some(email()),
     };

@@ -7,6 +7,7 @@ use prost::Message as _;
 use super::{Malformed, http_call, v1};
 use crate::model::{
     action::{Action, Actions, Check, CheckTime, Deed, When},
+    check_states::{CheckStates, Live},
     document::Document,
     email::Email,
     notify::{EndStates, TreeStates},
@@ -113,13 +114,29 @@ fn check_to(check: &Check) -> v1::Check {
     };
     v1::Check {
         at: Some(at),
-        states: states_to(*states),
+        states: states.run.map_or_else(Vec::new, states_to),
+        live: states.live().map(Live::number).collect(),
+        completed: states.tree.completed,
+        faulted: states.tree.faulted,
+        cancelled: states.tree.cancelled,
         then: then.as_ref().map(deed_to),
         otherwise: otherwise.as_ref().map(deed_to),
     }
 }
 
 fn check_from(message: v1::Check) -> Result<Check, Malformed> {
+    let wrong = || Malformed::OutOfRange("checks.states");
+    let tree = TreeStates {
+        completed: message.completed,
+        faulted: message.faulted,
+        cancelled: message.cancelled,
+    };
+    let run = match &message.states[..] {
+        [] => None,
+        numbers => Some(states_from(numbers, "checks.states")?),
+    };
+    let live: Option<Vec<Live>> = message.live.into_iter().map(Live::from_number).collect();
+    let states = CheckStates::of(run, tree, live.ok_or_else(wrong)?);
     Ok(Check {
         at: match message.at.ok_or(Malformed::Missing("checks.at"))? {
             v1::check::At::AfterMs(millis) => {
@@ -128,7 +145,7 @@ fn check_from(message: v1::Check) -> Result<Check, Malformed> {
             }
             v1::check::At::AtMs(millis) => CheckTime::At(Millis(millis)),
         },
-        states: states_from(&message.states, "checks.states")?,
+        states: states.ok_or_else(wrong)?,
         then: message.then.map(deed_from).transpose()?,
         otherwise: message.otherwise.map(deed_from).transpose()?,
     })
@@ -225,14 +242,23 @@ mod tests {
         });
         let check = |at| Check {
             at,
-            states: dead,
+            states: CheckStates::from(dead),
             then: Some(email.clone()),
             otherwise: None,
+        };
+        let tree = TreeStates {
+            completed: true,
+            cancelled: true,
+            ..TreeStates::NONE
+        };
+        let seen = Check {
+            states: CheckStates::of(None, tree, Live::ALL).unwrap(),
+            ..check(CheckTime::At(Millis(9)))
         };
         let after = CheckTime::After(Duration::from_secs(60));
         Actions {
             at_ends: vec![action(When::Run(dead), &email), action(faulted, &http)],
-            checks: vec![check(after), check(CheckTime::At(Millis(7)))],
+            checks: vec![check(after), check(CheckTime::At(Millis(7))), seen],
         }
     }
 
@@ -251,7 +277,7 @@ mod tests {
         let Actions { at_ends, checks } = actions();
         let short = Actions {
             at_ends: at_ends[..1].to_vec(),
-            checks: checks[1..].to_vec(),
+            checks: checks[1..2].to_vec(),
         };
         let (at_ends, checks) = to_messages(Some(&short));
         let message = v1::TaskSpec {
@@ -296,5 +322,17 @@ mod tests {
             from_messages(vec![], vec![check]),
             Err(Malformed::Missing("checks.at"))
         );
+        let nothing = v1::Check {
+            states: Vec::new(),
+            ..checks[0].clone()
+        };
+        let unknown = v1::Check {
+            live: vec![99],
+            ..checks[0].clone()
+        };
+        for check in [nothing, unknown] {
+            let wrong = Malformed::OutOfRange("checks.states");
+            assert_eq!(from_messages(vec![], vec![check]), Err(wrong));
+        }
     }
 }

@@ -239,6 +239,34 @@ async fn a_check_asks_at_its_time_and_does_what_the_answer_says() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_check_sees_states_of_tasks_that_go_on_and_of_trees() {
+    let (site, letters) = site().await;
+    site.world.worker(site.node.service(), succeeds());
+    let deed = |text: &str| json!({"email": email(text, "{{task.state}} {{task.tree_state}}")});
+    let check = |states: Value, text: &str| json!({"at": "30s", "in": states, "then": deed(text), "else": deed("not")});
+    // No worker runs tasks of `other`.
+    for task in [
+        json!({"callback": "other", "checks": [check(json!(["claimed", "enqueued"]), "alone")]}),
+        json!({"callback": "other", "checks": [check(json!(["processing", "dead"]), "alone")]}),
+        json!({"callback": "work", "children": [{"callback": "work"}],
+            "checks": [check(json!(["completed"]), "whole")]}),
+        json!({"callback": "work", "children": [{"callback": "other"}],
+            "checks": [check(json!(["completed", "faulted", "cancelled"]), "whole")]}),
+        json!({"callback": "work", "children": [{"callback": "other"}],
+            "checks": [check(json!(["waiting_for_children"]), "open")]}),
+    ] {
+        let id = registered(&site, &task).await;
+        let shown = site.get(&format!("/v1/tasks/{id}?view=FULL")).await.ok();
+        assert_eq!(shown["checks"][0]["in"], task["checks"][0]["in"], "{shown}");
+    }
+    site.world.pass(SECOND * 40).await;
+    let taken = letters.taken().into_iter();
+    let mut subjects: Vec<String> = taken.map(|(_, mail)| mail.subject).collect();
+    subjects.sort();
+    assert_eq!(subjects, ["alone", "not", "not", "open", "whole"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_cannot_be_done_is_refused_with_its_field() {
     let (site, _) = site().await;
     let with =
@@ -291,6 +319,15 @@ async fn what_cannot_be_done_is_refused_with_its_field() {
             422,
             "unusable_action",
             "/children/0/actions/0/states",
+        ),
+        (
+            with(
+                "checks",
+                json!([{"at": "1m", "in": ["faulted"], "then": {"email": email("s", "b")}}]),
+            ),
+            422,
+            "unusable_action",
+            "/checks/0/in",
         ),
         (
             with("checks", json!([{"at": "1m", "in": ["succeeded"]}])),

@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use serde_json::{Value, json};
-use tickwheel::{model::state::Outcome, store::TaskStore as _};
+use tickwheel::{model::state::Outcome, store::WheelStore as _};
 
 use super::Site;
 use crate::sim::world::Behaviour;

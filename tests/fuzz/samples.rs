@@ -97,7 +97,7 @@ pub(crate) fn specs() -> Vec<Spec> {
             }],
             checks: vec![Check {
                 at: CheckTime::After(Duration::from_secs(60)),
-                states: EndStates::ALL,
+                states: EndStates::ALL.into(),
                 then: None,
                 otherwise: Some(deed),
             }],

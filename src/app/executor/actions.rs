@@ -20,7 +20,7 @@ use crate::{
     },
     flow::{
         base::api,
-        features::ends::actions::{self, Facts, Work, end_of},
+        features::ends::actions::{self, Facts, Work, found},
         stages::service::Service,
     },
     http::convert::{http_call::callback_of, task_view::with_attempts},
@@ -164,7 +164,7 @@ impl Doer {
         let Some(check) = checks.clone().nth(place) else {
             return Ok(None);
         };
-        let (branch, time) = (check.branch(task, end_of(&view)), check.time(task));
+        let (branch, time) = (check.branch(task, found(&view)), check.time(task));
         let content = view.content.as_ref().or_else(|| view.spec.content());
         let facts = Facts::of(&view, content);
         let (kind, done) = match check.deed(branch) {

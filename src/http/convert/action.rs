@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::{
     http_call,
-    notify::{self, end_states, of_run, run_ends, tree_ends},
+    notify::{self, of_run, run_ends, tree_ends},
     violations::Violations,
 };
 use crate::{
     api::{
         self,
-        action::EndState,
+        action::{CheckState, EndState},
         task_request::TaskRequest,
         text::{DurationText, InstantText},
         time,
@@ -22,11 +22,12 @@ use crate::{
     },
     model::{
         action::{Action, Actions, Check, CheckTime, Deed, When},
+        check_states::{CheckStates, Live},
         document::Document,
         draft::TaskDraft,
         email::{Email, check_address},
         http_call::Method,
-        notify::EndStates,
+        notify::{EndStates, TreeStates},
         row::State,
         task::Content,
         template::{Fact, one_line, value_at},
@@ -151,10 +152,17 @@ pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
         When::Tree(_) => !is_parent,
         When::Run(_) => false,
     };
-    match actions.enumerate().find(|(_, action)| of_tree(action)) {
+    let action = actions.enumerate().find(|(_, action)| of_tree(action));
+    let checks = task.actions.iter().flat_map(|actions| &actions.checks);
+    let asks_tree = |check: &Check| {
+        let tree = check.states.tree;
+        (tree.completed || tree.faulted) && !is_parent
+    };
+    let check = checks.enumerate().find(|(_, check)| asks_tree(check));
+    let of_action = action.map(|(place, _)| format!("/actions/{place}/states"));
+    match of_action.or_else(|| check.map(|(place, _)| format!("/checks/{place}/in"))) {
         None => Ok(()),
-        Some((place, _)) => {
-            let at = format!("/actions/{place}/states");
+        Some(at) => {
             let detail = "names ends of the tree, and only a task with `children`, which may be an empty list, has one";
             Err(Error::field(Code::UnusableAction, &at, detail))
         }
@@ -163,8 +171,7 @@ pub(super) fn check_kin(task: &TaskDraft) -> Result<(), Error> {
 
 fn read_check(at: &str, check: &api::action::Check, wrong: &mut Violations) -> Option<Check> {
     let time = wrong.take(&format!("{at}/at"), check_time(&check.at));
-    let names = "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`";
-    let states = end_states(&check.states).map_err(|_| names.to_owned());
+    let states = check_states(&check.states).ok_or_else(|| "must name a state".to_owned());
     let states = wrong.take(&format!("{at}/in"), states);
     if check.then.is_none() && check.otherwise.is_none() {
         wrong.add(at, "does nothing: give `then` or `else`");
@@ -181,6 +188,41 @@ fn read_check(at: &str, check: &api::action::Check, wrong: &mut Violations) -> O
         otherwise,
     })
 }
+
+/// Reads the states that a check asks for; none where there is none.
+fn check_states(states: &[CheckState]) -> Option<CheckStates> {
+    let has = |state: CheckState| states.contains(&state);
+    let run = [
+        (CheckState::Succeeded, State::Succeeded),
+        (CheckState::Failed, State::Failed),
+        (CheckState::Cancelled, State::Cancelled),
+        (CheckState::Expired, State::Expired),
+        (CheckState::Dead, State::Dead),
+    ];
+    let run = run.into_iter().filter(|(state, _)| has(*state));
+    let tree = TreeStates {
+        completed: has(CheckState::Completed),
+        faulted: has(CheckState::Faulted),
+        cancelled: has(CheckState::Cancelled),
+    };
+    let live = LIVE.into_iter().filter(|(state, _)| has(*state));
+    CheckStates::of(
+        EndStates::of(run.map(|(_, state)| state)),
+        tree,
+        live.map(|(_, live)| live),
+    )
+}
+
+/// The states of a task that goes on, as checks name them.
+pub(super) const LIVE: [(CheckState, Live); 7] = [
+    (CheckState::Scheduled, Live::Scheduled),
+    (CheckState::Enqueued, Live::Enqueued),
+    (CheckState::Claimed, Live::Claimed),
+    (CheckState::Processing, Live::Processing),
+    (CheckState::Retrying, Live::Retrying),
+    (CheckState::Waiting, Live::Waiting),
+    (CheckState::WaitingForChildren, Live::WaitingForChildren),
+];
 
 /// Reads when a check is made, or until when a task waits: a time, or a duration.
 pub(super) fn check_time(text: &str) -> Result<CheckTime, String> {

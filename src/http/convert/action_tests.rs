@@ -35,7 +35,7 @@ fn email(subject: &str, body: &str) -> String {
 
 #[test]
 fn they_are_shown_as_they_were_given() {
-    let text = r#"{"callback":"c","actions":[{"states":["failed","dead"],"email":{"to":["ada@example.org"],"cc":["bob@example.org"],"subject":"s","body":"{{task.error}}"}},{"http":{"url":"http://a.example","method":"POST"},"payload":{"text":["{{task.id}}",1.5]}},{"states":["completed","faulted"],"http":{"url":"http://a.example","method":"POST"}}],"checks":[{"at":"30m","in":["succeeded"],"else":{"http":{"url":"http://a.example","method":"PUT"},"payload":7}},{"at":"2030-01-31T09:00:00.000Z","in":["dead"],"then":{"http":{"url":"http://b.example","method":"POST"}}}]}"#;
+    let text = r#"{"callback":"c","actions":[{"states":["failed","dead"],"email":{"to":["ada@example.org"],"cc":["bob@example.org"],"subject":"s","body":"{{task.error}}"}},{"http":{"url":"http://a.example","method":"POST"},"payload":{"text":["{{task.id}}",1.5]}},{"states":["completed","faulted"],"http":{"url":"http://a.example","method":"POST"}}],"checks":[{"at":"30m","in":["succeeded"],"else":{"http":{"url":"http://a.example","method":"PUT"},"payload":7}},{"at":"2030-01-31T09:00:00.000Z","in":["dead","completed","faulted","processing"],"then":{"http":{"url":"http://b.example","method":"POST"}}}]}"#;
     let actions = read_text(text).unwrap();
     assert_eq!(check_sent(&actions), Ok(()));
     let shown = TaskRequest {

@@ -1,10 +1,14 @@
 //! This conversion writes for clients what the service does when a task ends, and at times, and how that went.
 
-use super::{action::states_of, http_call, notify::end_state};
+use super::{
+    action::{LIVE, states_of},
+    http_call,
+    notify::{run_ends, tree_ends},
+};
 use crate::{
     api::{
         self,
-        action::{ActionOutcome, ActionResponse, CheckResponse},
+        action::{ActionOutcome, ActionResponse, CheckResponse, CheckState, EndState},
         task_response::TaskResponse,
         text::DurationText,
         worker::View,
@@ -15,9 +19,9 @@ use crate::{
     },
     model::{
         action::{Action, Actions, Check, CheckTime, Deed},
+        check_states::CheckStates,
         document::Document,
         email::Email,
-        notify::EndStates,
         time::rfc3339,
     },
 };
@@ -47,7 +51,7 @@ pub(super) fn checks_given(actions: &Actions) -> Vec<api::action::Check> {
             CheckTime::After(after) => DurationText::readable(after).0,
             CheckTime::At(at) => rfc3339(at),
         },
-        states: state_names(check.states),
+        states: state_names(&check.states),
         then: check.then.as_ref().map(deed_given),
         otherwise: check.otherwise.as_ref().map(deed_given),
     };
@@ -111,8 +115,27 @@ const fn outcome(stage: Stage) -> ActionOutcome {
     }
 }
 
-fn state_names(states: EndStates) -> Vec<api::task_response::TaskState> {
-    states.iter().filter_map(end_state).collect()
+fn state_names(states: &CheckStates) -> Vec<CheckState> {
+    let end = |end: EndState| match end {
+        EndState::Succeeded => CheckState::Succeeded,
+        EndState::Failed => CheckState::Failed,
+        EndState::Cancelled => CheckState::Cancelled,
+        EndState::Expired => CheckState::Expired,
+        EndState::Dead => CheckState::Dead,
+        EndState::Completed => CheckState::Completed,
+        EndState::Faulted => CheckState::Faulted,
+    };
+    let mut names: Vec<CheckState> = states.run.into_iter().flat_map(run_ends).map(end).collect();
+    for name in tree_ends(states.tree).map(end) {
+        if !names.contains(&name) {
+            names.push(name);
+        }
+    }
+    let live = LIVE
+        .iter()
+        .filter(|(_, live)| states.live().any(|one| one == *live));
+    names.extend(live.map(|(name, _)| *name));
+    names
 }
 
 fn deed_given(deed: &Deed) -> api::action::Deed {

@@ -120,23 +120,6 @@ pub(super) fn check_topic(notify: Option<&notify::Notify>, own: &str) -> Result<
     }
 }
 
-pub(super) fn end_states(states: &[TaskState]) -> Result<EndStates, String> {
-    let state = |state: &TaskState| match state {
-        TaskState::Succeeded => Some(State::Succeeded),
-        TaskState::Failed => Some(State::Failed),
-        TaskState::Cancelled => Some(State::Cancelled),
-        TaskState::Expired => Some(State::Expired),
-        TaskState::Dead => Some(State::Dead),
-        _ => None,
-    };
-    let states: Option<Vec<State>> = states.iter().map(state).collect();
-    let states = states.and_then(EndStates::of);
-    states.ok_or_else(|| {
-        "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`; leave it out for all"
-            .to_owned()
-    })
-}
-
 /// Returns the state in which a run has this end; none for the end of a tree.
 pub(super) const fn of_run(end: EndState) -> Option<State> {
     match end {

@@ -51,7 +51,7 @@ fn acting(world: &World, after: Duration) -> NewTask {
         }],
         checks: vec![Check {
             at: CheckTime::After(SECOND * 40),
-            states: EndStates::of([State::Succeeded]).unwrap(),
+            states: EndStates::of([State::Succeeded]).unwrap().into(),
             then: Some(email("well")),
             otherwise: Some(email("late")),
         }],

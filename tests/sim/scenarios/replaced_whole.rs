@@ -56,7 +56,7 @@ fn replacing(start: Millis) -> AskedTask {
         at_ends: Vec::new(),
         checks: vec![Check {
             at: CheckTime::After(SECOND * 40),
-            states: EndStates::of([State::Succeeded]).unwrap(),
+            states: EndStates::of([State::Succeeded]).unwrap().into(),
             then: Some(Deed::Email(Box::new(email))),
             otherwise: None,
         }],

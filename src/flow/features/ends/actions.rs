@@ -18,6 +18,7 @@ use crate::{
     model::{
         action::{Action, Deed, End},
         action_task::{self, CALLBACK, action_id, check_id},
+        check_states::{Found, Live},
         dead_letter,
         email::Email,
         holder::Holder,
@@ -235,6 +236,30 @@ pub fn end_of(view: &TaskView) -> Option<(State, Millis)> {
     view.run_state.zip(view.end_time)
 }
 
+/// Returns a task as a check finds it.
+#[must_use]
+pub fn found(view: &TaskView) -> Found {
+    Found {
+        run: end_of(view),
+        tree: view.tree,
+        live: match view.state {
+            VisibleState::Scheduled => Some(Live::Scheduled),
+            VisibleState::Enqueued => Some(Live::Enqueued),
+            VisibleState::Claimed => Some(Live::Claimed),
+            VisibleState::Processing => Some(Live::Processing),
+            VisibleState::Retrying => Some(Live::Retrying),
+            VisibleState::Waiting => Some(Live::Waiting),
+            VisibleState::WaitingForChildren => Some(Live::WaitingForChildren),
+            VisibleState::Succeeded
+            | VisibleState::Failed
+            | VisibleState::Cancelled
+            | VisibleState::Expired
+            | VisibleState::Dead
+            | VisibleState::Published => None,
+        },
+    }
+}
+
 /// Returns the state of the own run of a task: its tree may go on.
 const fn run_state(view: &TaskView) -> VisibleState {
     match view.run_state {
@@ -401,7 +426,7 @@ mod tests {
     fn a_check_is_kept_as_long_as_its_task() {
         let check = Check {
             at: CheckTime::At(Millis(7)),
-            states: EndStates::ALL,
+            states: EndStates::ALL.into(),
             then: None,
             otherwise: None,
         };
