@@ -121,8 +121,8 @@ pub struct Check {
     /// When: a time such as `2030-01-31T09:00:00Z`, or how long after the start with which the task was registered, such as
     /// `30m`.
     pub at: String,
-    /// The states that are asked for: ends, which count if they came by then, and states of a task that goes on, as it is when the
-    /// question is asked.
+    /// The states that are asked for: ends, which count if they came by then, and states of a task that goes on, as it is
+    /// when the question is asked.
     #[serde(rename = "in")]
     #[cfg_attr(feature = "server", schema(min_items = 1))]
     pub states: Vec<CheckState>,

@@ -7,7 +7,7 @@ use utoipa::ToSchema;
 
 use super::text::InstantText;
 
-/// What the worker of an attempt told with its heartbeats.
+/// The messages that the worker of an attempt told with its heartbeats.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]
 #[cfg_attr(feature = "server", schema(as = MessagesAnswer))]

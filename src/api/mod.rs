@@ -12,6 +12,7 @@ pub mod backup;
 pub mod callback;
 pub mod configuration;
 pub mod dead_letter;
+pub mod dependency;
 pub mod event;
 pub mod forecast;
 pub mod ids;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 #[cfg(feature = "server")]
 use utoipa::ToSchema;
 
@@ -50,6 +51,23 @@ pub struct TreeNodeResponse {
     /// Its last failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// Its result, when it is JSON of up to 4 KiB; view=FULL. The results of all tasks have 256 KiB together.
+    #[serde(
+        default,
+        deserialize_with = "super::task_request::present",
+        skip_serializing_if = "Option::is_none"
+    )]
+    #[cfg_attr(feature = "server", schema(value_type = Option<serde_json::Value>))]
+    pub result: Option<Box<RawValue>>,
+    /// Such a result as base64, when it is not JSON; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_base64: Option<String>,
+    /// Media type of the result; absent is `application/json`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_content_type: Option<String>,
+    /// How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it; view=FULL.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub result_bytes: Option<u64>,
     /// How many children it has, by state. Of children that have not ended with all below them the states of the first thousand
     /// in the answer are read; further ones are counted as `open`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]

@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 use utoipa::ToSchema;
 
 use super::{
+    dependency::DependencyResponse,
     previous::PreviousResponse,
     problem::Problem,
     task_request::Priority,
@@ -173,6 +174,9 @@ pub struct ClaimedTask {
     /// The task that it follows, if it is a follow-up; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub previous: Option<PreviousResponse>,
+    /// The tasks that it waited for (`after`), in the order of their ids, as they are now.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub dependencies: Vec<DependencyResponse>,
     /// W3C trace context of the registration; view=FULL.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub traceparent: Option<String>,

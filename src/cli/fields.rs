@@ -176,10 +176,11 @@ mod tests {
 
     /// Flags of these commands that give no field that the service could refuse: how the service is reached, what is read
     /// and printed here, and how the command goes about its work.
-    const NOT_FIELDS: [&str; 28] = [
+    const NOT_FIELDS: [&str; 30] = [
         "all",
         "api-key",
         "api-key-file",
+        "attempt",
         "batch",
         "ca",
         "client-cert",
@@ -197,6 +198,7 @@ mod tests {
         "payload-file",
         "prefix",
         "request-header",
+        "results",
         "server",
         "skip",
         "store",

@@ -13,7 +13,7 @@ pub(super) struct Command {
     /// The id of the task, as printed by `task register`.
     id: TaskId,
     /// The attempt; the last one by default.
-    #[arg(long, value_name = "NUMBER")]
+    #[arg(long, value_name = "NUMBER", value_parser = clap::value_parser!(u32).range(1..))]
     attempt: Option<u32>,
     #[command(flatten)]
     client: ClientArgs,

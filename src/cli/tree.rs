@@ -9,6 +9,7 @@ use clap::Args;
 
 use super::{ClientArgs, Exit, Failure, Format, output::printable};
 use crate::{
+    api::text::shorten,
     client::{TreeNodeResponse, TreeResponse, TreeState},
     model::ids::TaskId,
 };
@@ -25,14 +26,27 @@ pub(super) struct Command {
     /// Show so many levels below it; all by default.
     #[arg(long, value_name = "LEVELS")]
     depth: Option<usize>,
+    /// Show the results of its tasks, too: those of up to 4 KiB, 256 KiB of them in all.
+    #[arg(long)]
+    results: bool,
     #[command(flatten)]
     client: ClientArgs,
 }
 
 pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
-    let Command { id, depth, client } = command;
-    let tree = client.connect()?.tree(id, depth).await?;
-    print(&mut io::stdout().lock(), client.print.output, &tree)?;
+    let Command {
+        id,
+        depth,
+        results,
+        client: of,
+    } = command;
+    let client = of.connect()?;
+    let tree = if results {
+        client.tree_with_results(id, depth).await?
+    } else {
+        client.tree(id, depth).await?
+    };
+    print(&mut io::stdout().lock(), of.print.output, &tree)?;
     Ok(Exit::Ok)
 }
 
@@ -90,6 +104,9 @@ fn line(out: &mut impl Write, node: &TreeNodeResponse, level: usize) -> io::Resu
             .collect();
         write!(out, "  ({} below)", counts.join(", "))?;
     }
+    if let Some(result) = &node.result {
+        write!(out, "  {}", printable(&shorten(result.get())))?;
+    }
     writeln!(out)
 }
 
@@ -115,11 +132,13 @@ mod tests {
         nodes[1]["tree_state"] = json!("faulted");
         nodes[3]["children"] = json!({"open": 2});
         nodes[3]["cut"] = json!(true);
-        let tree: TreeResponse = serde_json::from_value(json!({"nodes": nodes})).unwrap();
+        nodes[1]["result"] = json!({"rows": 7});
+        let text = json!({"nodes": nodes}).to_string();
+        let tree: TreeResponse = serde_json::from_str(&text).unwrap();
         let mut out = Vec::new();
         write(&mut out, &tree).unwrap();
         let expected = "a  mail  waiting_for_children
-  b  mail  succeeded, tree faulted
+  b  mail  succeeded, tree faulted  {\"rows\":7}
     d  mail  failed  (2 open below)
   c  mail  scheduled
 ";

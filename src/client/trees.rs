@@ -16,10 +16,27 @@ impl Client {
     /// # Errors
     /// [`Error::NotFound`] when no task has this id.
     pub async fn tree(&self, id: TaskId, depth: Option<usize>) -> Result<TreeResponse, Error> {
-        let mut path = format!("/v1/tasks/{id}/tree");
-        if let Some(depth) = depth {
-            path.push_str(&format!("?depth={depth}"));
-        }
+        let depth = depth.map(|depth| format!("?depth={depth}"));
+        self.tree_of(id, &depth.unwrap_or_default()).await
+    }
+
+    /// Reads a tree as [`Client::tree`] does, with the results of its tasks: those of up to 4 KiB, 256 KiB of them in all. Of the
+    /// others it has the length.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no task has this id.
+    pub async fn tree_with_results(
+        &self,
+        id: TaskId,
+        depth: Option<usize>,
+    ) -> Result<TreeResponse, Error> {
+        let depth = depth.map(|depth| format!("&depth={depth}"));
+        let query = format!("?view=FULL{}", depth.unwrap_or_default());
+        self.tree_of(id, &query).await
+    }
+
+    async fn tree_of(&self, id: TaskId, query: &str) -> Result<TreeResponse, Error> {
+        let path = format!("/v1/tasks/{id}/tree{query}");
         self.call(Method::GET, &path, None, true).await
     }
 

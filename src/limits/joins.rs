@@ -15,6 +15,9 @@ pub const AFTER_LOOKED_FOR_AT_ONCE: usize = 32;
 /// Dependencies of which one look of a waiter asks whether anything still comes to them: a search for each.
 pub const AFTER_FINISHED_AT_ONCE: usize = 32;
 
+/// Dependencies whose rows are read at once for the claim of their waiter: a row has a result of 16 KiB at most.
+pub const DEPENDENCIES_READ_AT_ONCE: usize = 64;
+
 /// Rows of joins that are read or written at once: 100 KB, and a waiter of the most has four pages.
 pub const JOINS_PAGE: usize = 500;
 

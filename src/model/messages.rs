@@ -15,7 +15,7 @@ pub const MESSAGES_BYTES_MAX: usize = 16 * 1024;
 /// How old messages get before they are written again though the worker tells the same: their life counts from their last write.
 pub const MESSAGES_RENEWED: Duration = Duration::from_secs(24 * 3600);
 
-/// What a worker told, and when that came.
+/// A note that a worker told, and when it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Message {
     /// When the service received it.

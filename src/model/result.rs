@@ -51,6 +51,39 @@ impl TaskResult {
     }
 }
 
+/// Largest result that is shown among those of several tasks: a worker that needs more reads it by its task.
+pub const SHOWN_BYTES_MAX: usize = 4096;
+
+/// Bytes of the results of several tasks that are shown together.
+pub const SHOWN_TOGETHER_BYTES_MAX: usize = 256 * 1024;
+
+/// The view of the results of several tasks: small ones, as long as there is room, and the lengths of the others.
+#[derive(Debug, Default)]
+pub struct Bounded {
+    taken: usize,
+}
+
+impl Bounded {
+    /// Returns the result, or one that says how long it is.
+    pub fn shown(&mut self, result: &TaskResult) -> TaskResult {
+        let Place::Inline(bytes) = &result.place else {
+            return result.clone();
+        };
+        let taken = self.taken + bytes.len();
+        if bytes.len() <= SHOWN_BYTES_MAX && taken <= SHOWN_TOGETHER_BYTES_MAX {
+            self.taken = taken;
+            return result.clone();
+        }
+        TaskResult {
+            content_type: result.content_type.clone(),
+            place: Place::Apart {
+                attempt: 0,
+                bytes: bytes.len() as u64,
+            },
+        }
+    }
+}
+
 /// A JSON value, as text.
 impl From<Bytes> for TaskResult {
     fn from(json: Bytes) -> Self {
@@ -84,6 +117,26 @@ mod tests {
 
     use super::*;
     use crate::model::fixtures;
+
+    #[test]
+    fn results_of_several_tasks_are_shown_within_both_bounds() {
+        let mut bounded = Bounded::default();
+        let result = |bytes: usize| TaskResult::from(Bytes::from(vec![b'1'; bytes]));
+        let length = |shown: &TaskResult| shown.apart().map(|(_, bytes)| bytes);
+        assert_eq!(length(&bounded.shown(&result(4097))), Some(4097));
+        for _ in 0..64 {
+            assert_eq!(bounded.shown(&result(4096)), result(4096));
+        }
+        assert_eq!(length(&bounded.shown(&result(1))), Some(1));
+        let apart = TaskResult {
+            content_type: String::new(),
+            place: Place::Apart {
+                attempt: 3,
+                bytes: 70_000,
+            },
+        };
+        assert_eq!(bounded.shown(&apart), apart);
+    }
 
     #[test]
     fn keys_of_results_are_apart_from_each_other_and_from_ids() {

@@ -7,6 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::{
     attempt::{Attempt, Key},
+    dependency,
     intake::Waiting,
     job::{Job, Raw},
     poller::{content, scheduled_time},
@@ -132,7 +133,7 @@ pub(super) fn judge(
     }
 }
 
-fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
+fn run(waiting: &Waiting, mut task: ClaimedTask, lease_start: Moment) -> Verdict {
     let message = &waiting.message;
     let spec = &message.spec;
     let key = Key {
@@ -157,6 +158,7 @@ fn run(waiting: &Waiting, task: ClaimedTask, lease_start: Moment) -> Verdict {
         labels: Vec::new(),
         content_type: String::new(),
         previous: None,
+        dependencies: dependency::read(std::mem::take(&mut task.dependencies)),
         trace_parent: None,
         payload: Raw::default(),
     };

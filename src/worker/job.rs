@@ -5,7 +5,7 @@ use std::time::SystemTime;
 use bytes::Bytes;
 use serde::de::DeserializeOwned;
 
-use super::previous::Previous;
+use super::{dependency::Dependency, previous::Previous};
 use crate::{
     api::{TaskId, task_request::Priority},
     model::task::Content,
@@ -45,6 +45,8 @@ pub struct Job<T> {
     pub content_type: String,
     /// The task that it follows, if it is a follow-up.
     pub previous: Option<Previous>,
+    /// The tasks that it waited for, in the order of their ids.
+    pub dependencies: Vec<Dependency>,
     /// W3C trace context of the registration.
     pub trace_parent: Option<String>,
     /// The payload.
@@ -117,6 +119,7 @@ impl Job<Raw> {
             labels: self.labels,
             content_type: self.content_type,
             previous: self.previous,
+            dependencies: self.dependencies,
             trace_parent: self.trace_parent,
             payload,
         })

@@ -40,6 +40,7 @@ mod builder;
 #[cfg(feature = "queue")]
 mod claims;
 mod context;
+mod dependency;
 mod handler;
 mod heartbeater;
 #[cfg(feature = "queue")]
@@ -74,6 +75,7 @@ pub use self::source::{KafkaSettings, SaslMechanism};
 pub use self::{
     builder::Builder,
     context::Context,
+    dependency::Dependency,
     job::{Job, Payload, Raw},
     outcome::{Failure, Outcome},
     previous::Previous,

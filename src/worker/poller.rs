@@ -20,6 +20,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use super::{
     attempt::{Attempt, Key},
+    dependency,
     job::{Job, Raw},
     previous,
     retry::{Retry, is_worth_repeating},
@@ -165,7 +166,7 @@ impl PollRunner {
 }
 
 /// Reads a task as it came.
-fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw>), String> {
+fn read(mut task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw>), String> {
     let id = task.id.parse();
     let id = id.map_err(|error| format!("id: {error}"))?;
     let timeout = duration(&task.heartbeat_timeout, Duration::ZERO)?;
@@ -193,6 +194,7 @@ fn read(task: ClaimedTask, lease_start: Moment) -> Result<(Arc<Attempt>, Job<Raw
         labels: Vec::new(),
         content_type: String::new(),
         previous: None,
+        dependencies: dependency::read(std::mem::take(&mut task.dependencies)),
         trace_parent: None,
         payload: Raw::default(),
     };

@@ -16,10 +16,10 @@ use crate::sim::{
     world::{Behaviour, World},
 };
 
-const SECOND: Duration = Duration::from_secs(1);
+pub(super) const SECOND: Duration = Duration::from_secs(1);
 
 /// A site that sends e-mails.
-async fn site() -> (Site, Letters) {
+pub(super) async fn site() -> (Site, Letters) {
     let (world, letters) = (World::new(1, 1000), Letters::default());
     let node = world.node(1);
     let executor = Executor {
@@ -45,22 +45,22 @@ fn fails() -> Behaviour {
     })
 }
 
-fn succeeds() -> Behaviour {
+pub(super) fn succeeds() -> Behaviour {
     let result = || Some(axum::body::Bytes::from_static(b"{\"sum\":7}").into());
     ends(move || Outcome::Succeeded { result: result() })
 }
 
-async fn registered(site: &Site, body: &Value) -> String {
+pub(super) async fn registered(site: &Site, body: &Value) -> String {
     let answer = site.post("/v1/tasks", body.to_string()).await;
     assert_eq!(answer.status, 201, "{:?}", answer.body);
     answer.json()["id"].as_str().unwrap().to_owned()
 }
 
-async fn read(site: &Site, id: &str) -> Value {
+pub(super) async fn read(site: &Site, id: &str) -> Value {
     site.get(&format!("/v1/tasks/{id}")).await.ok()
 }
 
-fn email(subject: &str, body: &str) -> Value {
+pub(super) fn email(subject: &str, body: &str) -> Value {
     json!({"to": ["ada@example.org"], "subject": subject, "body": body})
 }
 
@@ -100,24 +100,6 @@ async fn an_end_sends_its_e_mail_with_the_facts_of_the_task() {
         (&json!("done"), &json!(1))
     );
     assert_eq!(shown[1].get("outcome"), None, "{shown}");
-}
-
-#[tokio::test(start_paused = true)]
-async fn payloads_of_actions_are_shown_where_payloads_are() {
-    let (site, _) = site().await;
-    let http = json!({"url": "https://example.org/x", "method": "POST"});
-    let deed = json!({"http": http, "payload": {"text": "{{task.state}}"}});
-    let follow = json!({"states": ["succeeded"], "task": {"callback": "c", "actions": [deed]}});
-    let task = json!({"callback": "work", "delay": "1h", "actions": [deed], "then": [follow],
-        "checks": [{"at": "2h", "in": ["succeeded"], "else": deed}]});
-    let id = registered(&site, &task).await;
-    let full = site.get(&format!("/v1/tasks/{id}?view=FULL")).await.ok();
-    let basic = read(&site, &id).await;
-    for place in ["/actions/0", "/checks/0/else", "/then/0/task/actions/0"] {
-        assert_eq!(full.pointer(place), Some(&deed), "{place}");
-        let shown = basic.pointer(place).unwrap();
-        assert_eq!(*shown, json!({"http": http}), "{place}");
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -236,34 +218,6 @@ async fn a_check_asks_at_its_time_and_does_what_the_answer_says() {
     );
     site.world.pass(SECOND * 3600 * 25).await;
     assert_eq!(site.get(&format!("/v1/tasks/{late}")).await.status, 404);
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_check_sees_states_of_tasks_that_go_on_and_of_trees() {
-    let (site, letters) = site().await;
-    site.world.worker(site.node.service(), succeeds());
-    let deed = |text: &str| json!({"email": email(text, "{{task.state}} {{task.tree_state}}")});
-    let check = |states: Value, text: &str| json!({"at": "30s", "in": states, "then": deed(text), "else": deed("not")});
-    // No worker runs tasks of `other`.
-    for task in [
-        json!({"callback": "other", "checks": [check(json!(["claimed", "enqueued"]), "alone")]}),
-        json!({"callback": "other", "checks": [check(json!(["processing", "dead"]), "alone")]}),
-        json!({"callback": "work", "children": [{"callback": "work"}],
-            "checks": [check(json!(["completed"]), "whole")]}),
-        json!({"callback": "work", "children": [{"callback": "other"}],
-            "checks": [check(json!(["completed", "faulted", "cancelled"]), "whole")]}),
-        json!({"callback": "work", "children": [{"callback": "other"}],
-            "checks": [check(json!(["waiting_for_children"]), "open")]}),
-    ] {
-        let id = registered(&site, &task).await;
-        let shown = site.get(&format!("/v1/tasks/{id}?view=FULL")).await.ok();
-        assert_eq!(shown["checks"][0]["in"], task["checks"][0]["in"], "{shown}");
-    }
-    site.world.pass(SECOND * 40).await;
-    let taken = letters.taken().into_iter();
-    let mut subjects: Vec<String> = taken.map(|(_, mail)| mail.subject).collect();
-    subjects.sort();
-    assert_eq!(subjects, ["alone", "not", "not", "open", "whole"]);
 }
 
 #[tokio::test(start_paused = true)]

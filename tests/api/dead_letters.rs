@@ -426,6 +426,8 @@ async fn what_is_wrong_with_a_request_is_said() {
     for query in [
         "?callbak=x",
         "?callback=a&callback=b",
+        "?callback=*",
+        "?callback=a*b*",
         "?page_size=0",
         "?page_token=x",
     ] {

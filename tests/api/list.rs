@@ -151,15 +151,9 @@ async fn filters_choose() {
         "the horizon is a day"
     );
     assert_eq!(
-        ids("callback=rest&state=scheduled").await,
+        ids("callback=re*&state=scheduled").await,
         std::slice::from_ref(&other)
     );
-    assert_eq!(ids("callback=wo*").await, std::slice::from_ref(&mine));
-    assert_eq!(
-        ids("callback=re%2A&state=scheduled").await,
-        std::slice::from_ref(&other)
-    );
-    assert_eq!(ids("callback=work.*").await, [""; 0]);
     assert_eq!(ids("state=cancelled").await, [cancelled]);
     assert_eq!(ids("callback=nobody").await, [""; 0]);
     let range = "start_time_from=2027-01-15T10:00:00Z&start_time_to=2027-01-15T11:00:00Z";
@@ -341,9 +335,6 @@ async fn a_query_that_is_wrong_says_how() {
         ("state=wait", "known are: scheduled, enqueued"),
         ("callback=", "must have 1 to 128 characters"),
         ("callback=a/b", "must consist of"),
-        ("callback=*", "must have 1 to 128 characters before `*`"),
-        ("callback=a*b*", "found '*'"),
-        ("callback=a*&key=k", "?key: needs a `callback`"),
         ("callback=a&callback=b", "is given twice"),
         ("start_time_from=tomorrow", "is not an RFC 3339 time"),
         ("start_time_to=2030-01-01T00:00:00", "?start_time_to"),
@@ -356,10 +347,6 @@ async fn a_query_that_is_wrong_says_how() {
             "?page_token: is not a token of this service",
         ),
         (&format!("page_token={token}"), "another `callback`"),
-        (
-            &format!("callback=a*&page_token={token}"),
-            "another `callback`",
-        ),
         (
             &format!("callback=a&state=dead&page_token={token}"),
             "another `state`",

@@ -48,6 +48,7 @@ fn task(number: u64) -> ClaimedTask {
         max_attempts: 5,
         labels: Default::default(),
         previous: None,
+        dependencies: Vec::new(),
         traceparent: None,
     }
 }

@@ -152,6 +152,7 @@ impl Script {
                     max_attempts: 5,
                     labels: Default::default(),
                     previous: None,
+                    dependencies: Vec::new(),
                     traceparent: None,
                 }),
                 not_before: matches!(status, ClaimStatus::Early | ClaimStatus::Limited)

@@ -11,4 +11,4 @@ export type * from "./types.js";
 export { verify, WebhookError } from "./webhooks.js";
 export { Worker } from "./worker.js";
 export type { Handler, TaskOptions, WorkerOptions } from "./worker.js";
-export type { Job, Previous } from "./worker/job.js";
+export type { Dependency, Job, Previous } from "./worker/job.js";

@@ -12,6 +12,7 @@ use crate::model::{
     history::{Answered, History},
     ids::TaskId,
     join,
+    kin::TreeOutcome,
     result::TaskResult,
     row::State,
     state::Outcome,
@@ -328,6 +329,21 @@ pub enum ClaimAnswer {
     Fault(Fault),
 }
 
+/// A task that another one waited for, as it is at the claim of that one.
+#[derive(Debug, Clone)]
+pub struct Dependency {
+    /// The task.
+    pub id: TaskId,
+    /// Its state; none where nothing tells it any more.
+    pub state: Option<VisibleState>,
+    /// How its tree ended, if it has one.
+    pub tree: Option<TreeOutcome>,
+    /// Its result, within bounds ([`Bounded`](crate::model::result::Bounded)).
+    pub result: Option<TaskResult>,
+    /// Its row is gone, or was deleted.
+    pub gone: bool,
+}
+
 /// A task to run.
 #[derive(Debug, Clone)]
 pub struct ClaimedTask {
@@ -341,6 +357,8 @@ pub struct ClaimedTask {
     pub spec: Arc<Spec>,
     /// The content, when it was asked for.
     pub content: Option<Content>,
+    /// The tasks that it waited for, in the order of their ids.
+    pub dependencies: Arc<[Dependency]>,
     /// Its start time.
     pub start: Millis,
     /// When the claim ends unless a heartbeat extends it.

@@ -20,7 +20,7 @@ use std::{collections::HashMap, sync::Arc, time::Duration};
 use futures_util::future::join_all;
 
 use super::{
-    claim_answers::{claimed, count_callbacks, event, gate_unknown, name, refused},
+    claim_answers::{Parts, claimed, count_callbacks, event, gate_unknown, name, refused},
     claim_room::{Held, Memory, Room},
     claimed::ClaimedRows,
     finish,
@@ -38,6 +38,7 @@ use crate::{
         },
         features::{
             gate::gatekeeper::{Gatekeeper, Holding},
+            join::dependencies,
             limit::{
                 deadlines::Deadlines,
                 limiter::{Entered, Limiter, Permit},
@@ -51,7 +52,7 @@ use crate::{
         ids::TaskId,
         ordering::{self, Sequence},
         state::{self, Event, Outcome, State, TaskRow},
-        task::{Content, Spec},
+        task::Spec,
         time::Millis,
     },
     schema, store,
@@ -188,7 +189,7 @@ impl Claimer {
             Turn::Not(answer) => return Ok(answer),
             Turn::Of(sequence) => sequence,
         };
-        let Held::Content(content) = room.content(&self.ctx, request, &spec).await? else {
+        let Some((content, dependencies)) = self.parts(request, &spec, room).await? else {
             let not_before = self.ctx.now();
             return Ok(ClaimAnswer::Early { not_before });
         };
@@ -209,12 +210,32 @@ impl Claimer {
             state::next(request.id, row, &spec, event, now, nonce)
         };
         match self.mover.apply(request.id, row, fresh, decide).await? {
-            Moved::To(row) => self.begin(row, content, permit).await,
+            Moved::To(row) => self.begin(row, (content, dependencies), permit).await,
             Moved::Refused(refusal, row) => {
                 self.give_back(sequence, request, row).await?;
                 Ok(refused(&refusal))
             }
         }
+    }
+
+    /// Reads what the answer has beside the task: its content, and the tasks that it waited for. None where there is no room.
+    async fn parts(
+        &self,
+        request: &ClaimRequest,
+        spec: &Spec,
+        room: &Room<'_>,
+    ) -> Result<Option<Parts>, Fault> {
+        let Held::Content(content) = room.content(&self.ctx, request, spec).await? else {
+            return Ok(None);
+        };
+        if spec.after.is_none() {
+            return Ok(Some((content, Arc::default())));
+        }
+        // Before the claim: an attempt must not be used up because they cannot be read. Apart, so that the claim of other tasks
+        // is as small as it can be.
+        let read = Box::pin(dependencies::read(&self.ctx, &self.mover, request.id)).await?;
+        let fits = room.takes(dependencies::bytes(&read));
+        Ok(fits.then_some((content, read)))
     }
 
     /// Asks for the turn of a task of a sequence. The claim of a task without ordering key asks nothing.
@@ -295,7 +316,7 @@ impl Claimer {
     async fn begin(
         &self,
         row: Box<TaskRow>,
-        content: Option<Content>,
+        parts: Parts,
         permit: Option<Permit>,
     ) -> Result<ClaimAnswer, Fault> {
         if self.is_given_back(&row).await? {
@@ -303,7 +324,7 @@ impl Claimer {
         }
         let lag = self.ctx.now().since(row.detail.start);
         metrics::histogram!("tickwheel_claim_lag_seconds").record(lag.as_secs_f64());
-        let answer = claimed(&row, content);
+        let answer = claimed(&row, parts);
         self.deadlines.watch(&row, None);
         if let Some(permit) = permit {
             permit.spend();

@@ -4,7 +4,7 @@ use std::{collections::HashMap, sync::Arc};
 
 use crate::{
     flow::base::{
-        api::{ClaimAnswer, ClaimRequest, ClaimedTask, Fault},
+        api::{ClaimAnswer, ClaimRequest, ClaimedTask, Dependency, Fault},
         labels,
     },
     limits,
@@ -46,14 +46,18 @@ pub(super) const fn refused(refusal: &Refusal) -> ClaimAnswer {
     }
 }
 
+/// The parts of an answer beside its task: the content, and the tasks that it waited for.
+pub(super) type Parts = (Option<Content>, Arc<[Dependency]>);
+
 /// The answer to a message whose task was claimed.
-pub(super) fn claimed(row: &TaskRow, content: Option<Content>) -> ClaimAnswer {
+pub(super) fn claimed(row: &TaskRow, (content, dependencies): Parts) -> ClaimAnswer {
     ClaimAnswer::Claimed(Box::new(ClaimedTask {
         id: row.id,
         attempt: row.attempt,
         generation: row.generation,
         spec: Arc::clone(&row.detail.spec),
         content,
+        dependencies,
         start: row.detail.start,
         expires: row.next,
     }))

@@ -188,6 +188,11 @@ impl<'a> Room<'a> {
         Ok(Held::Content(Some(content)))
     }
 
+    /// Takes some of the answer for what comes with a task beside its content.
+    pub(in crate::flow) fn takes(&self, bytes: usize) -> bool {
+        bytes == 0 || self.take(bytes)
+    }
+
     fn is_full(&self) -> bool {
         self.used.load(Ordering::Relaxed) >= limits::POLL_BYTES_MAX
     }

@@ -1,4 +1,4 @@
-//! This conversion reads for the domain what the service does when a task ends, and at times. `action_view` writes it for clients.
+//! This conversion reads for the domain what the service does when a task ends, and at times (`action_view` writes it).
 
 use std::time::Duration;
 

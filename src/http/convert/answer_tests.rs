@@ -296,6 +296,7 @@ fn a_claimed_task_carries_all_that_a_worker_needs() {
         generation: 1,
         spec: Arc::new(spec(callback(), content(b"1", "application/json"))),
         content: Some(content(b"{\"big\":  1}", "application/json")),
+        dependencies: Arc::default(),
         start: Millis(1_800_000_000_000),
         expires: Millis(1_800_000_045_500),
     };

@@ -13,13 +13,14 @@ use super::{
 };
 use crate::{
     api::{
+        dependency::DependencyResponse,
         messages::MessageResponse,
         task_request::{Jitter, RetryPolicy},
         task_response::{
             AttemptResponse, CancelOutcome, RescheduleOutcome, TaskResponse, TaskState,
         },
         text::{DurationText, InstantText},
-        tree::TreeState,
+        tree::{TreeNodeResponse, TreeState},
         worker::View,
     },
     flow::base::api::{self, TaskView, VisibleState},
@@ -272,6 +273,36 @@ fn shown_result(result: &TaskResult) -> ShownResult {
         content_type,
         bytes: None,
     }
+}
+
+/// Converts a task that a claimed task waited for.
+#[must_use]
+pub(super) fn dependency_response(dependency: &api::Dependency) -> DependencyResponse {
+    let shown = dependency
+        .result
+        .as_ref()
+        .map(shown_result)
+        .unwrap_or_default();
+    let mut response = DependencyResponse::new(
+        dependency.id.to_string(),
+        dependency.state.map(Into::into),
+        dependency.tree.map(notify::tree_outcome),
+        dependency.gone,
+    );
+    response.result = shown.json;
+    response.result_base64 = shown.base64;
+    response.result_content_type = shown.content_type;
+    response.result_bytes = shown.bytes;
+    response
+}
+
+/// Adds a result to a node of a tree.
+pub(super) fn add_result(node: &mut TreeNodeResponse, result: &TaskResult) {
+    let shown = shown_result(result);
+    node.result = shown.json;
+    node.result_base64 = shown.base64;
+    node.result_content_type = shown.content_type;
+    node.result_bytes = shown.bytes;
 }
 
 /// Returns a result or a note as JSON. Those that came through this API are JSON; others are shown as text.

@@ -4,10 +4,14 @@
 
 use std::fmt::Write as _;
 
-use super::task_view::tree_state;
+use super::task_view::{add_result, tree_state};
 use crate::{
-    api::tree::{TreeNodeResponse, TreeResponse},
+    api::{
+        tree::{TreeNodeResponse, TreeResponse},
+        worker::View,
+    },
     flow::{base::api::VisibleState, stages::tree::read::Node},
+    model::result::Bounded,
 };
 
 /// Width of a level of the picture, in pixels.
@@ -40,8 +44,15 @@ impl Format {
     }
 }
 
-/// Converts a tree.
-pub(in crate::http) fn response(nodes: &[Node]) -> TreeResponse {
+/// Converts a tree. The full view has results.
+pub(in crate::http) fn response(nodes: &[Node], view: View) -> TreeResponse {
+    let mut bounded = Bounded::default();
+    let with_result = |(node, mut shown): (&Node, TreeNodeResponse)| {
+        if let Some(result) = node.task.result.as_ref().filter(|_| view == View::Full) {
+            add_result(&mut shown, &bounded.shown(result));
+        }
+        shown
+    };
     let node = |node: &Node| TreeNodeResponse {
         id: node.task.id.to_string(),
         parent: node.task.spec.parent().map(|parent| parent.to_string()),
@@ -51,11 +62,19 @@ pub(in crate::http) fn response(nodes: &[Node]) -> TreeResponse {
         start_time: node.task.start.into(),
         end_time: node.task.end_time.map(Into::into),
         error: node.task.error.clone(),
+        result: None,
+        result_base64: None,
+        result_content_type: None,
+        result_bytes: None,
         children: counts(node).collect(),
         cut: node.cut,
     };
     TreeResponse {
-        nodes: nodes.iter().map(node).collect(),
+        nodes: nodes
+            .iter()
+            .map(|one| (one, node(one)))
+            .map(with_result)
+            .collect(),
     }
 }
 

@@ -11,7 +11,7 @@ use super::{
     content::{self, Parts, base64},
     json, message_spec,
     new_task::read_duration,
-    task_view::some_text,
+    task_view::{dependency_response, some_text},
     violations::Violations,
 };
 use crate::{
@@ -335,6 +335,7 @@ impl From<api::ClaimedTask> for ClaimedTask {
                 .map(|content| content.labels.iter().cloned().collect())
                 .unwrap_or_default(),
             previous: content.and_then(chain::previous_of),
+            dependencies: task.dependencies.iter().map(dependency_response).collect(),
             traceparent: content.and_then(|content| content.trace_parent.clone()),
         }
     }

@@ -26,7 +26,7 @@ pub(in crate::http) use path::{
     CallbackPath, ClientTaskPath, JobPath, Named, SchedulePath, TaskPath, TextPath, task_id,
 };
 pub(in crate::http) use query::{
-    FOREIGN_TOKEN, FromQuery, NoQuery, Params, each, each_once, page_size, put, unquoted,
+    FOREIGN_TOKEN, FromQuery, NoQuery, Params, each, each_once, page_size, put, unquoted, view,
     whole_number,
 };
 

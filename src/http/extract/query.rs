@@ -6,7 +6,7 @@ use axum::{
 };
 
 use crate::{
-    api::text::shorten,
+    api::{text::shorten, worker::View},
     http::{
         Api,
         convert::{Violations, unknown},
@@ -135,6 +135,15 @@ pub(in crate::http) fn whole_number(text: &str, most: usize, told: usize) -> Res
         let text = shorten(text);
         format!("`{text}` is not a whole number from 1 to {told}")
     })
+}
+
+/// Reads which view of a task is asked for.
+pub(in crate::http) fn view(text: &str) -> Result<View, String> {
+    match text {
+        "BASIC" => Ok(View::Basic),
+        "FULL" => Ok(View::Full),
+        _ => Err("must be BASIC or FULL".to_owned()),
+    }
 }
 
 /// Sets a field of a query, or says why its text is wrong.

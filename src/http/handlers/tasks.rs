@@ -52,7 +52,7 @@ use crate::{
         extract::{
             BatchOfClient, ClientTaskPath, FromQuery, Gated, IdempotencyKey, IfMatch, IfNoneMatch,
             Json, Named, NoBody, NoIdempotencyKey, NoIfMatch, NoQuery, OfClient, OptionalJson,
-            Params, RoomToAnswer, TaskPath, Text, each, put, task_id, unquoted,
+            Params, RoomToAnswer, TaskPath, Text, each, put, task_id, unquoted, view,
         },
         headers,
     },
@@ -464,12 +464,4 @@ fn wait(text: String) -> Result<Duration, String> {
         return Err(format!("must be at most {max}s; ask again after it"));
     }
     Ok(wait)
-}
-
-fn view(text: &str) -> Result<View, String> {
-    match text {
-        "BASIC" => Ok(View::Basic),
-        "FULL" => Ok(View::Full),
-        _ => Err("must be BASIC or FULL".to_owned()),
-    }
 }

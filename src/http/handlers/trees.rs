@@ -25,6 +25,7 @@ use crate::{
         error::{Code, Error},
         extract::{
             ClientTaskPath, FromQuery, Named, NoIfMatch, OptionalJson, Params, TaskPath, each, put,
+            view,
         },
     },
     limits::TREE_LEVELS_MAX,
@@ -40,7 +41,8 @@ use crate::{
         ("id" = String, Path, description = "The task's id"),
         ("format" = Option<String>, Query, description = "`json`, which is the default, `mermaid`, `dot` or `svg`"),
         ("depth" = Option<usize>, Query, minimum = 0,
-            description = "Levels below the task; all by default")),
+            description = "Levels below the task; all by default"),
+        ("view" = Option<View>, Query, description = "FULL has results of up to 4 KiB, 256 KiB of them in all, in the format `json`; BASIC is the default")),
     responses(
         (status = 200, description = "The tree, in the format that was asked for",
             content((TreeResponse = "application/json"), (String = "text/plain"), (String = "text/vnd.graphviz"), (String = "image/svg+xml"))),
@@ -57,7 +59,7 @@ pub(in crate::http) async fn read(
     let typed =
         |media: &'static str, text: String| ([(header::CONTENT_TYPE, media)], text).into_response();
     Ok(match query.format {
-        Format::Json => answer::json(&tree_view::response(&nodes)),
+        Format::Json => answer::json(&tree_view::response(&nodes, query.view)),
         Format::Mermaid => typed("text/plain; charset=utf-8", tree_view::mermaid(&nodes)),
         Format::Dot => typed("text/vnd.graphviz; charset=utf-8", tree_view::dot(&nodes)),
         Format::Svg => typed("image/svg+xml", tree_view::svg(&nodes)),
@@ -163,12 +165,13 @@ fn why_not(why: NotRetried) -> Error {
 pub(in crate::http) struct TreeQuery {
     format: Format,
     depth: usize,
+    view: View,
 }
 
 impl FromQuery for TreeQuery {
     fn read(uri: &Uri, _: &Api) -> Result<Self, Error> {
-        let (mut format, mut depth) = (Format::Json, usize::MAX);
-        let violations = each(uri, &["format", "depth"], |name, value| {
+        let (mut format, mut depth, mut of) = (Format::Json, usize::MAX, View::Basic);
+        let violations = each(uri, &["format", "depth", "view"], |name, value| {
             Some(match name {
                 "format" => {
                     let read = Format::named(&value);
@@ -176,10 +179,15 @@ impl FromQuery for TreeQuery {
                     put(&mut format, read.ok_or_else(wrong))
                 }
                 "depth" => put(&mut depth, levels(&value)),
+                "view" => put(&mut of, view(&value)),
                 _ => return None,
             })
         })?;
-        violations.finish().map(|()| Self { format, depth })
+        violations.finish().map(|()| Self {
+            format,
+            depth,
+            view: of,
+        })
     }
 }
 

@@ -125,6 +125,7 @@ export class Attempt {
             startTime: new Date(task.start_time),
             labels: task.labels ?? {},
             previous: task.previous ?? undefined,
+            dependencies: task.dependencies ?? [],
             schedule: task.schedule ?? undefined,
             scheduledTime: task.scheduled_time ? new Date(task.scheduled_time) : undefined,
             task,

@@ -3,6 +3,9 @@ import type { ClaimedTask, Schemas } from "../types.js";
 /** The task that a follow-up follows, as it ended. */
 export type Previous = Schemas["PreviousResponse"];
 
+/** A task that the handler's task waited for, with its result if that is small. */
+export type Dependency = Schemas["DependencyResponse"];
+
 /** A claimed task as its handler gets it. */
 export interface Job<Payload = unknown> {
     readonly id: string;
@@ -16,6 +19,8 @@ export interface Job<Payload = unknown> {
     readonly labels: Readonly<Record<string, string>>;
     /** The task that it follows, if it is a follow-up. */
     readonly previous: Previous | undefined;
+    /** The tasks that it waited for, in the order of their ids. */
+    readonly dependencies: readonly Dependency[];
     /** The schedule that the task is a run of. */
     readonly schedule: string | undefined;
     /** The time of the schedule that the run stands for. */

@@ -32,8 +32,8 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// How much of an answer is read.
 pub(super) const ANSWER_BYTES_MAX: usize = 16 * 1024;
 
-/// Connections to one host that wait for another call, and for how long: as many as a host may have calls by its callback, since a
-/// new connection costs several times a call. Those of all hosts together go as quickly as they are not used.
+/// Connections to one host that wait for another call, and for how long: as many as a host may have calls by its callback. A new
+/// connection costs several times a call. Those of all hosts together go as quickly as they are not used.
 const IDLE_MAX: usize = EXECUTOR_TASKS_MAX;
 const IDLE_TIME: Duration = Duration::from_secs(15);
 

@@ -54,13 +54,13 @@ impl Memory {
     fn note(&self, told: &Told<'_>, now: Moment) {
         let mut known = self.0.lock();
         if known.len() >= TOLD_ATTEMPTS_MAX {
-            // What is forgotten costs one read and one write with the next heartbeat.
+            // Each costs one read and one write more with its next heartbeat.
             known.clear();
         }
         known.insert((told.id, told.attempt), (xxh3_64(told.note), now));
     }
 
-    /// Writes the messages that are new. What cannot be written is told again with the next heartbeat.
+    /// Writes the messages that are new. One that cannot be written is told again with the next heartbeat.
     pub(in crate::flow) async fn keep(&self, ctx: &Context, told: Vec<Told<'_>>, at: Millis) {
         let now = ctx.time.moment();
         let is_new = |told: &Told<'_>| !self.has(told, now);

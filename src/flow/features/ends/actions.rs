@@ -1,7 +1,8 @@
 //! The actions make the internal tasks that do the actions and checks of another task ([`crate::model::action`]).
 //!
 //! The end steps fill the templates of an e-mail, and of the payload of a request. So it says how the task ended also when it is
-//! redriven before it goes out, and is the same at each attempt. A check reads its task when it is done: its answer depends on the end of the task alone.
+//! redriven before it goes out, and is the same at each attempt. A check reads its task when it is done: its
+//! answer about ends depends on the end of the task alone.
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};

@@ -6,6 +6,7 @@
 //! check: rows of the waiter -> release, or end, by one conditional write
 //! ```
 //!
+//! - `dependencies` are what the claim of a waiter returns of the tasks that it waited for.
 //! - `marks` are the callbacks of tasks that others wait for, so that ends of other tasks cost nothing.
 //! - `enlist` takes waiters on, for the registration. `ended` is the part of the end steps that concerns joins.
 //! - `waiter` is what the look of a waiter asks for. `sweep` spares the check most rows.
@@ -17,6 +18,7 @@
 //! Pokes are hints, and so are the end steps of dependencies: the look of a waiter asks all of its dependencies again, from a
 //! minute on and at least every quarter of an hour ([`crate::model::join`] has the rules).
 
+pub(in crate::flow) mod dependencies;
 pub(in crate::flow) mod ended;
 pub(in crate::flow) mod enlist;
 pub(in crate::flow) mod marks;

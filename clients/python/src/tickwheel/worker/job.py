@@ -6,7 +6,7 @@ import datetime
 import threading
 from typing import Any
 
-from ..models import ClaimedTask, PreviousResponse
+from ..models import ClaimedTask, DependencyResponse, PreviousResponse
 from .attempt import Attempt
 
 
@@ -47,6 +47,11 @@ class Job:
     def previous(self) -> PreviousResponse | None:
         """The task that this one follows."""
         return self.task.previous
+
+    @property
+    def dependencies(self) -> list[DependencyResponse]:
+        """The tasks that this one waited for, in the order of their ids, with results of up to 4 KiB."""
+        return self.task.dependencies or []
 
     @property
     def cancelled(self) -> threading.Event:
