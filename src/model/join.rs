@@ -15,11 +15,14 @@
 
 use std::time::Duration;
 
+use uuid::Uuid;
+
 use super::{
+    dead_letter,
     family::Outcome,
     ids::TaskId,
     kin::TreeOutcome,
-    state::{State, TERMINAL_TTL_MIN},
+    state::{self, State, TERMINAL_TTL_MIN, TaskRow, Transition},
     task::Spec,
     time::Millis,
 };
@@ -39,6 +42,17 @@ pub const KEPT_WRITTEN: i64 = ADDED_WRITTEN + 1;
 /// How long behind its first start the row of a task is kept at least, once it has ended. One that has none can only be gone
 /// after that.
 pub const KEPT_MIN: Duration = TERMINAL_TTL_MIN.saturating_sub(Duration::from_secs(24 * 3600));
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// How long before the end of its life the row of a dependency is written anew for a waiter: there are two days for that.
+const KEPT_LONGER_BEFORE: Duration = Duration::from_secs(2 * 24 * 3600);
+
+/// No row of a task that has ended needs that before.
+const KEPT_LONGER_AFTER: Duration = TERMINAL_TTL_MIN.saturating_sub(KEPT_LONGER_BEFORE);
+
+/// The part of a day in which it is done: longer than the way between two looks of a waiter.
+const KEPT_LONGER_WITHIN: Duration = Duration::from_secs(30 * 60);
 
 /// The error of a task that waited for one that did not succeed begins so.
 pub const DEPENDENCY_FAILED: &str = "a task that it waits for did not succeed";
@@ -255,6 +269,36 @@ pub const fn was_known(after: &After, by_row: bool) -> bool {
 #[must_use]
 pub fn passes(after: &After, outcome: &Outcome) -> bool {
     after.condition == Condition::AllEnded || has_succeeded(outcome)
+}
+
+/// Tells whether a look of a waiter writes the row of a dependency anew that ended then, so that the row lives on: in a part of
+/// each day, from a few days behind the end on. A day whose looks did not come leaves another one.
+#[must_use]
+pub fn is_kept_longer(ended: Millis, now: Millis) -> bool {
+    let since = now.since(ended);
+    let in_day = since.as_secs() % DAY.as_secs();
+    since >= KEPT_LONGER_AFTER && in_day < KEPT_LONGER_WITHIN.as_secs()
+}
+
+/// Returns the write that lets the row of a dependency that has ended live on as if it had ended now.
+///
+/// # Errors
+/// [`Stale`](state::Refusal::Stale) when it goes on, was deleted, or lives for days to come.
+pub fn kept_longer(row: &TaskRow, now: Millis, nonce: Uuid) -> Result<Transition, state::Refusal> {
+    let ended = row.ended_at().filter(|_| !row.detail.erased);
+    let ended = ended.ok_or(state::Refusal::Stale)?;
+    let kept = dead_letter::kept(row).max(TERMINAL_TTL_MIN);
+    if now.since(ended) + KEPT_LONGER_BEFORE < kept {
+        return Err(state::Refusal::Stale);
+    }
+    Ok(Transition {
+        expect: row.seen(),
+        ttl: state::terminal_ttl(row, now),
+        row: TaskRow {
+            nonce,
+            ..row.clone()
+        },
+    })
 }
 
 #[cfg(test)]

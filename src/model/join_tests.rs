@@ -262,3 +262,46 @@ fn ends_that_a_waiter_wants_are_passed_over() {
     assert!(was_known(&wants, false) && was_known(&later, true));
     assert!(!was_known(&later, false));
 }
+
+#[test]
+fn the_row_of_a_dependency_lives_on_while_it_is_waited_for() {
+    let day = Duration::from_secs(24 * 3600);
+    let mut row = fixtures::row(State::Succeeded, &Arc::new(fixtures::spec()));
+    let end = row.id.first_start().after(day);
+    (row.detail.start, row.last, row.detail.end_time) = (end, end, Some(end));
+    let nonce = Uuid::from_u128(7);
+    for days in 0..5 {
+        let now = end.after(day * days);
+        assert!(!is_kept_longer(end, now));
+        assert!(kept_longer(&row, now, nonce).is_err(), "{days}");
+    }
+    // Looks come every quarter of an hour: one or two of each day write it.
+    let looks = (0..96 * 4).map(|look| end.after(day * 5 + Duration::from_secs(900) * look));
+    let writes: Vec<Millis> = looks.filter(|now| is_kept_longer(end, *now)).collect();
+    assert_eq!(writes.len(), 8, "{writes:?}");
+    for now in writes {
+        let written = kept_longer(&row, now, nonce).unwrap();
+        assert!(written.ttl.unwrap() >= TERMINAL_TTL_MIN);
+        assert_eq!(
+            (written.row.nonce, written.row.state),
+            (nonce, State::Succeeded)
+        );
+    }
+    let later = end.after(day * 6);
+    let long = Spec {
+        retention: day * 30,
+        ..fixtures::spec()
+    };
+    let kept = fixtures::row(State::Succeeded, &Arc::new(long));
+    for (detail, state) in [
+        (&kept.detail, State::Succeeded),
+        (&row.detail, State::Claimed),
+    ] {
+        let mut other = row.clone();
+        other.detail.spec = Arc::clone(&detail.spec);
+        other.state = state;
+        assert!(kept_longer(&other, later, nonce).is_err());
+    }
+    row.detail.erased = true;
+    assert!(kept_longer(&row, later, nonce).is_err());
+}

@@ -481,7 +481,7 @@ pub fn is_last_look(row: &TaskRow, now: Millis) -> bool {
 }
 
 /// How long the row lives from now on: none, unless it is terminal and a store can keep that time.
-fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
+pub(super) fn terminal_ttl(row: &TaskRow, now: Millis) -> Option<Duration> {
     let ahead = now.until(row.detail.start.max(row.last).max(row.id.first_start()));
     if flaw::is(Flaw::TerminalRowExpiresEarly) && row.state.is_terminal() {
         return Some(Duration::from_secs(1));

@@ -5,8 +5,9 @@
 //! say nothing. Any number of checks may run at once, on any nodes: one conditional write of the row of
 //! the waiter decides. The lists are hints: a node that dies leaves its waiters to their looks.
 
-use std::sync::Arc;
+use std::{future::ready, sync::Arc};
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -32,6 +33,7 @@ use crate::{
         ids::TaskId,
         join::{self, After, Condition, Seen, Verdict},
         row::TaskRow,
+        state::Refusal,
         task::Spec,
         time::Millis,
     },
@@ -190,6 +192,7 @@ impl Checker {
                 sweep::remember(&self.ctx, waiter, after, &seen);
                 if depth == Depth::Dependencies {
                     self.keep(of, &spec, &rows).await?;
+                    self.keep_ended(of, &rows).await?;
                     self.finish(waiter, &spec, awaited).await;
                 }
                 self.come_back(of, &spec);
@@ -226,6 +229,23 @@ impl Checker {
             DependencyRow::Open { .. } | DependencyRow::Ended(_) => None,
         });
         joins::keep(&self.ctx, of.waiter, &left.collect::<Vec<_>>()).await
+    }
+
+    /// Lets the rows of dependencies that have ended stay for as long as the wait: their results are read at its end.
+    async fn keep_ended(&self, of: Asking<'_>, rows: &[Joined]) -> Result<(), Fault> {
+        let old = rows.iter().filter(|one| match one.row {
+            DependencyRow::Ended(outcome) => join::is_kept_longer(outcome.at, of.now),
+            DependencyRow::Open { .. } => false,
+        });
+        let writes = old.map(|one| {
+            let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+                join::kept_longer(row.ok_or(Refusal::Stale)?, now, nonce)
+            };
+            self.mover.apply(one.id, None, false, decide)
+        });
+        let writes: Vec<_> = writes.collect();
+        let written = stream::iter(writes).buffered(JOINS_IN_FLIGHT_MAX);
+        written.try_for_each(|_| ready(Ok(()))).await
     }
 
     /// Counts a waiter that goes on waiting, and remembers its deadline if it is near.
