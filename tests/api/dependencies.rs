@@ -38,12 +38,12 @@ async fn work(site: &Site) -> Vec<Value> {
 }
 
 /// A task whose worker is to report this.
-fn task(report: Value) -> Value {
+fn task(report: &Value) -> Value {
     json!({"callback": "work", "max_attempts": 1, "payload": report})
 }
 
-fn done(result: Value) -> Value {
-    task(json!({"outcome": "succeeded", "result": result}))
+fn done(result: &Value) -> Value {
+    task(&json!({"outcome": "succeeded", "result": result}))
 }
 
 #[tokio::test(start_paused = true)]
@@ -57,25 +57,25 @@ async fn a_waiter_gets_the_results_of_its_dependencies() {
     let mut expected = Vec::new();
     for (report, shown) in [
         (
-            done(json!({"rows": 7})),
+            done(&json!({"rows": 7})),
             json!({"state": "succeeded", "result": {"rows": 7}}),
         ),
         (
-            done(json!(large)),
+            done(&json!(large)),
             json!({"state": "succeeded", "result_bytes": 5002}),
         ),
         (
-            task(bytes),
+            task(&bytes),
             json!({"state": "succeeded", "result_base64": "/w==",
                 "result_content_type": "application/octet-stream"}),
         ),
         (
-            task(json!({"outcome": "succeeded"})),
+            task(&json!({"outcome": "succeeded"})),
             json!({"state": "succeeded"}),
         ),
-        (task(fails), json!({"state": "dead"})),
+        (task(&fails), json!({"state": "dead"})),
         (
-            task(json!({"outcome": "failed", "error": "no"})),
+            task(&json!({"outcome": "failed", "error": "no"})),
             json!({"state": "failed"}),
         ),
     ] {
@@ -86,7 +86,7 @@ async fn a_waiter_gets_the_results_of_its_dependencies() {
     }
     let ids: Vec<Value> = expected.iter().map(|one| one["id"].clone()).collect();
     let after = json!({"ids": ids, "condition": "all_ended"});
-    let mut waiter = task(json!({"outcome": "retry", "error": "again", "delay": "1s"}));
+    let mut waiter = task(&json!({"outcome": "retry", "error": "again", "delay": "1s"}));
     waiter["max_attempts"] = json!(2);
     waiter["after"] = after;
     waiter["delay"] = json!("20s");
@@ -110,9 +110,9 @@ async fn the_results_of_many_dependencies_are_bounded_together() {
     let site = site().await;
     let mut ids = Vec::new();
     for _ in 0..70 {
-        ids.push(register(&site, done(json!("x".repeat(4000)))).await);
+        ids.push(register(&site, done(&json!("x".repeat(4000)))).await);
     }
-    let mut waiter = done(json!(1));
+    let mut waiter = done(&json!(1));
     waiter["after"] = json!({"ids": ids});
     register(&site, waiter).await;
     assert_eq!(work(&site).await.len(), 70);
@@ -133,8 +133,8 @@ async fn the_results_of_many_dependencies_are_bounded_together() {
 #[tokio::test(start_paused = true)]
 async fn a_tree_can_be_read_with_results() {
     let site = site().await;
-    let mut root = done(json!({"sum": 3}));
-    root["children"] = json!([done(json!([1, 2])), done(json!("x".repeat(5000)))]);
+    let mut root = done(&json!({"sum": 3}));
+    root["children"] = json!([done(&json!([1, 2])), done(&json!("x".repeat(5000)))]);
     let root = register(&site, root).await;
     while !work(&site).await.is_empty() {}
     let tree = async |query: &str| {

@@ -186,6 +186,27 @@ class CauseNode:
     """
 
 
+CheckState: TypeAlias = Literal[
+    "succeeded",
+    "failed",
+    "cancelled",
+    "expired",
+    "dead",
+    "completed",
+    "faulted",
+    "scheduled",
+    "enqueued",
+    "claimed",
+    "processing",
+    "retrying",
+    "waiting",
+    "waiting_for_children",
+]
+"""
+A state that a check asks for.
+"""
+
+
 @dataclass(kw_only=True)
 class ClaimItem:
     """
@@ -260,6 +281,10 @@ class Email:
     to: list[str]
     """
     Its receivers: 1 to 10 addresses such as `ada@example.org`.
+    """
+    cc: list[str] | None = None
+    """
+    Further receivers, whom all of them see: 10 with those of `to` at most.
     """
 
 
@@ -375,6 +400,12 @@ class HttpDefaults:
     """
     Headers of every request; one of the task's own wins. Those that hold credentials go out over https, and over http where
     `url` begins with `http://`, or without a `url` to this machine; viewers and producers read `***` as their values.
+    """
+    max_in_flight: int | None = None
+    """
+    How many requests a node may have under way to a host at once for the tasks of this callback, all its requests to the host
+    counted. Absent, 8 at first, and up to 32 while the host answers quickly or well. The attempts of a callback on all nodes
+    together are its own `max_in_flight`.
     """
     retry_4xx: bool | None = None
     """
@@ -624,6 +655,38 @@ class LeaveRequest:
     worker: str
     """
     The worker's name, as in its polls.
+    """
+
+
+@dataclass(kw_only=True)
+class MessageResponse:
+    """
+    A message.
+    """
+
+    progress: Any
+    """
+    The progress that was told.
+    """
+    time: InstantText
+    """
+    When the service received it.
+    """
+
+
+@dataclass(kw_only=True)
+class MessagesAnswer:
+    """
+    The messages that the worker of an attempt told with its heartbeats.
+    """
+
+    attempt: int
+    """
+    The attempt; 0 where the task had none.
+    """
+    messages: list[MessageResponse]
+    """
+    The last 20 messages, within 16 KiB, the oldest first.
     """
 
 
@@ -1267,6 +1330,10 @@ class Action:
 
     email: Email | None = None
     http: HttpTarget | None = None
+    payload: Any | None = None
+    """
+    JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are.
+    """
     states: list[EndState] | None = None
     """
     The ends at which it is done: ends of the own run of the task, or ends of its tree. Absent is all ends of the own run.
@@ -1290,6 +1357,10 @@ class ActionResponse:
     """
     http: HttpTarget | None = None
     outcome: ActionOutcome | None = None
+    payload: Any | None = None
+    """
+    The payload of the request, as it was registered; absent in a view without payloads.
+    """
     states: list[EndState] | None = None
     """
     The ends at which it is done; absent is all.
@@ -1476,6 +1547,10 @@ class AttemptResponse:
     """
     How it ended: as its worker reported (`succeeded`, `retry`, `failed`, `snoozed`), `lost` when its worker stopped
     sending heartbeats, or `cancelled`; absent while it runs.
+    """
+    progress: Any | None = None
+    """
+    The last progress that its worker told with a heartbeat, also once it has ended. `GET /v1/tasks/{id}/messages` has more.
     """
     response: str | None = None
     """
@@ -1746,6 +1821,44 @@ class Deed:
 
     email: Email | None = None
     http: HttpTarget | None = None
+    payload: Any | None = None
+    """
+    JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are.
+    """
+
+
+@dataclass(kw_only=True)
+class DependencyResponse:
+    """
+    A task that a claimed task waited for. Fields that are not set are left out.
+    """
+
+    id: str
+    """
+    Its id.
+    """
+    gone: bool | None = None
+    """
+    The task cannot be read any more: its retention has passed, or it was deleted.
+    """
+    result: Any | None = None
+    """
+    Its result, when it is JSON of up to 4 KiB. The results of all dependencies have 256 KiB together.
+    """
+    result_base64: str | None = None
+    """
+    Such a result as base64, when it is not JSON.
+    """
+    result_bytes: int | None = None
+    """
+    How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it.
+    """
+    result_content_type: str | None = None
+    """
+    Media type of the result; absent is `application/json`.
+    """
+    state: TaskState | None = None
+    tree_state: TreeState | None = None
 
 
 @dataclass(kw_only=True)
@@ -2398,6 +2511,22 @@ class TreeNodeResponse:
     """
     The id of its parent.
     """
+    result: Any | None = None
+    """
+    Its result, when it is JSON of up to 4 KiB; view=FULL. The results of all tasks have 256 KiB together.
+    """
+    result_base64: str | None = None
+    """
+    Such a result as base64, when it is not JSON; view=FULL.
+    """
+    result_bytes: int | None = None
+    """
+    How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it; view=FULL.
+    """
+    result_content_type: str | None = None
+    """
+    Media type of the result; absent is `application/json`.
+    """
     tree_state: TreeState | None = None
 
 
@@ -2687,7 +2816,7 @@ class Cause:
 @dataclass(kw_only=True)
 class Check:
     """
-    A question that is asked at a time: has the task ended in one of these states? At least one of `then` and `else`.
+    A question that is asked at a time: has the task come to one of these states? At least one of `then` and `else`.
     """
 
     at: str
@@ -2695,9 +2824,10 @@ class Check:
     When: a time such as `2030-01-31T09:00:00Z`, or how long after the start with which the task was registered, such as
     `30m`.
     """
-    in_: list[TaskState]
+    in_: list[CheckState]
     """
-    The ends that are asked for: of `succeeded`, `failed`, `cancelled`, `expired` and `dead`.
+    The states that are asked for: ends, which count if they came by then, and states of a task that goes on, as it is
+    when the question is asked.
     """
     else_: Deed | None = None
     then: Deed | None = None
@@ -2713,9 +2843,9 @@ class CheckResponse:
     """
     When, as it was given.
     """
-    in_: list[TaskState]
+    in_: list[CheckState]
     """
-    The ends that are asked for.
+    The states that are asked for.
     """
     time: InstantText
     """
@@ -2784,6 +2914,10 @@ class ClaimedTask:
     content_type: str | None = None
     """
     Media type of the payload; view=FULL.
+    """
+    dependencies: list[DependencyResponse] | None = None
+    """
+    The tasks that it waited for (`after`), in the order of their ids, as they are now.
     """
     labels: dict[str, str] | None = None
     """

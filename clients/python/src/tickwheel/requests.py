@@ -179,6 +179,27 @@ class CauseNode(TypedDict):
     """
 
 
+CheckState: TypeAlias = Literal[
+    "succeeded",
+    "failed",
+    "cancelled",
+    "expired",
+    "dead",
+    "completed",
+    "faulted",
+    "scheduled",
+    "enqueued",
+    "claimed",
+    "processing",
+    "retrying",
+    "waiting",
+    "waiting_for_children",
+]
+"""
+A state that a check asks for.
+"""
+
+
 class ClaimItem(TypedDict):
     """
     One message.
@@ -242,6 +263,10 @@ class Email(TypedDict):
     body: str
     """
     The text.
+    """
+    cc: NotRequired[list[str]]
+    """
+    Further receivers, whom all of them see: 10 with those of `to` at most.
     """
     subject: str
     """
@@ -359,6 +384,12 @@ class HttpDefaults(TypedDict):
     """
     Headers of every request; one of the task's own wins. Those that hold credentials go out over https, and over http where
     `url` begins with `http://`, or without a `url` to this machine; viewers and producers read `***` as their values.
+    """
+    max_in_flight: NotRequired[int | None]
+    """
+    How many requests a node may have under way to a host at once for the tasks of this callback, all its requests to the host
+    counted. Absent, 8 at first, and up to 32 while the host answers quickly or well. The attempts of a callback on all nodes
+    together are its own `max_in_flight`.
     """
     retry_4xx: NotRequired[bool | None]
     """
@@ -592,6 +623,36 @@ class LeaveRequest(TypedDict):
     worker: str
     """
     The worker's name, as in its polls.
+    """
+
+
+class MessageResponse(TypedDict):
+    """
+    A message.
+    """
+
+    progress: Any
+    """
+    The progress that was told.
+    """
+    time: Instant
+    """
+    When the service received it.
+    """
+
+
+class MessagesAnswer(TypedDict):
+    """
+    The messages that the worker of an attempt told with its heartbeats.
+    """
+
+    attempt: int
+    """
+    The attempt; 0 where the task had none.
+    """
+    messages: list[MessageResponse]
+    """
+    The last 20 messages, within 16 KiB, the oldest first.
     """
 
 
@@ -1211,6 +1272,10 @@ class Action(TypedDict):
 
     email: NotRequired[Email | None]
     http: NotRequired[HttpTarget | None]
+    payload: NotRequired[Any]
+    """
+    JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are.
+    """
     states: NotRequired[list[EndState] | None]
     """
     The ends at which it is done: ends of the own run of the task, or ends of its tree. Absent is all ends of the own run.
@@ -1233,6 +1298,10 @@ class ActionResponse(TypedDict):
     """
     http: NotRequired[HttpTarget | None]
     outcome: NotRequired[ActionOutcome | None]
+    payload: NotRequired[Any]
+    """
+    The payload of the request, as it was registered; absent in a view without payloads.
+    """
     states: NotRequired[list[EndState] | None]
     """
     The ends at which it is done; absent is all.
@@ -1412,6 +1481,10 @@ class AttemptResponse(TypedDict):
     """
     How it ended: as its worker reported (`succeeded`, `retry`, `failed`, `snoozed`), `lost` when its worker stopped
     sending heartbeats, or `cancelled`; absent while it runs.
+    """
+    progress: NotRequired[Any]
+    """
+    The last progress that its worker told with a heartbeat, also once it has ended. `GET /v1/tasks/{id}/messages` has more.
     """
     response: NotRequired[str | None]
     """
@@ -1632,6 +1705,43 @@ class Deed(TypedDict):
 
     email: NotRequired[Email | None]
     http: NotRequired[HttpTarget | None]
+    payload: NotRequired[Any]
+    """
+    JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are.
+    """
+
+
+class DependencyResponse(TypedDict):
+    """
+    A task that a claimed task waited for. Fields that are not set are left out.
+    """
+
+    gone: NotRequired[bool]
+    """
+    The task cannot be read any more: its retention has passed, or it was deleted.
+    """
+    id: str
+    """
+    Its id.
+    """
+    result: NotRequired[Any]
+    """
+    Its result, when it is JSON of up to 4 KiB. The results of all dependencies have 256 KiB together.
+    """
+    result_base64: NotRequired[str | None]
+    """
+    Such a result as base64, when it is not JSON.
+    """
+    result_bytes: NotRequired[int | None]
+    """
+    How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it.
+    """
+    result_content_type: NotRequired[str | None]
+    """
+    Media type of the result; absent is `application/json`.
+    """
+    state: NotRequired[TaskState | None]
+    tree_state: NotRequired[TreeState | None]
 
 
 ForecastStep = TypedDict(
@@ -2241,6 +2351,22 @@ class TreeNodeResponse(TypedDict):
     """
     The id of its parent.
     """
+    result: NotRequired[Any]
+    """
+    Its result, when it is JSON of up to 4 KiB; view=FULL. The results of all tasks have 256 KiB together.
+    """
+    result_base64: NotRequired[str | None]
+    """
+    Such a result as base64, when it is not JSON; view=FULL.
+    """
+    result_bytes: NotRequired[int | None]
+    """
+    How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it; view=FULL.
+    """
+    result_content_type: NotRequired[str | None]
+    """
+    Media type of the result; absent is `application/json`.
+    """
     start_time: Instant
     """
     When it is to start.
@@ -2534,7 +2660,7 @@ Check = TypedDict(
     {
         "at": str,
         "else": NotRequired[Deed | None],
-        "in": list[TaskState],
+        "in": list[CheckState],
         "then": NotRequired[Deed | None],
     },
 )
@@ -2548,7 +2674,7 @@ CheckResponse = TypedDict(
         "attempt": NotRequired[int],
         "else": NotRequired[Deed | None],
         "error": NotRequired[str | None],
-        "in": list[TaskState],
+        "in": list[CheckState],
         "outcome": NotRequired[ActionOutcome | None],
         "then": NotRequired[Deed | None],
         "time": Instant,
@@ -2581,6 +2707,10 @@ class ClaimedTask(TypedDict):
     content_type: NotRequired[str | None]
     """
     Media type of the payload; view=FULL.
+    """
+    dependencies: NotRequired[list[DependencyResponse]]
+    """
+    The tasks that it waited for (`after`), in the order of their ids, as they are now.
     """
     generation: int
     """

@@ -50,6 +50,7 @@ export const table: { readonly [Name in keyof operations]: Operation } = {
     listCallbacks: {"method":"GET","path":"/v1/callbacks"},
     listDeadLetters: {"method":"GET","path":"/v1/dead-letters"},
     listJobs: {"method":"GET","path":"/v1/jobs"},
+    listMessages: {"method":"GET","path":"/v1/tasks/{id}/messages"},
     listScheduleRuns: {"method":"GET","path":"/v1/schedules/{name}/runs"},
     listSchedules: {"method":"GET","path":"/v1/schedules"},
     listTasks: {"method":"GET","path":"/v1/tasks"},

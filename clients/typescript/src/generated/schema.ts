@@ -886,6 +886,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks/{id}/messages": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        /**
+         * Lists what the worker of an attempt told: each `progress` of its heartbeats that was new, with its time.
+         * @description The last 20 can be read, within 16 KiB, as long as the task can be read.
+         */
+        get: operations["listMessages"];
+        put?: never;
+        post?: never;
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks/{id}/redeliver": {
         parameters: {
             query?: never;
@@ -1231,6 +1251,8 @@ export interface components {
         Action: {
             email?: components["schemas"]["Email"] | null;
             http?: components["schemas"]["HttpTarget"] | null;
+            /** @description JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are. */
+            payload?: unknown;
             /** @description The ends at which it is done: ends of the own run of the task, or ends of its tree. Absent is all ends of the own run. */
             states?: components["schemas"]["EndState"][] | null;
         };
@@ -1251,6 +1273,8 @@ export interface components {
             error?: string | null;
             http?: components["schemas"]["HttpTarget"] | null;
             outcome?: components["schemas"]["ActionOutcome"] | null;
+            /** @description The payload of the request, as it was registered; absent in a view without payloads. */
+            payload?: unknown;
             /** @description The ends at which it is done; absent is all. */
             states?: components["schemas"]["EndState"][] | null;
         };
@@ -1384,6 +1408,8 @@ export interface components {
              *     sending heartbeats, or `cancelled`; absent while it runs.
              */
             outcome?: string | null;
+            /** @description The last progress that its worker told with a heartbeat, also once it has ended. `GET /v1/tasks/{id}/messages` has more. */
+            progress?: unknown;
             /** @description The beginning of the body of that answer: the first KiB, as text. */
             response?: string | null;
             /**
@@ -1844,7 +1870,7 @@ export interface components {
             id?: string | null;
             state?: components["schemas"]["TaskState"] | null;
         };
-        /** @description A question that is asked at a time: has the task ended in one of these states? At least one of `then` and `else`. */
+        /** @description A question that is asked at a time: has the task come to one of these states? At least one of `then` and `else`. */
         Check: {
             /**
              * @description When: a time such as `2030-01-31T09:00:00Z`, or how long after the start with which the task was registered, such as
@@ -1852,8 +1878,11 @@ export interface components {
              */
             at: string;
             else?: components["schemas"]["Deed"] | null;
-            /** @description The ends that are asked for: of `succeeded`, `failed`, `cancelled`, `expired` and `dead`. */
-            in: components["schemas"]["TaskState"][];
+            /**
+             * @description The states that are asked for: ends, which count if they came by then, and states of a task that goes on, as it is
+             *     when the question is asked.
+             */
+            in: components["schemas"]["CheckState"][];
             then?: components["schemas"]["Deed"] | null;
         };
         /** @description A check as it reads. */
@@ -1870,13 +1899,18 @@ export interface components {
             else?: components["schemas"]["Deed"] | null;
             /** @description The last failure, until it is done. */
             error?: string | null;
-            /** @description The ends that are asked for. */
-            in: components["schemas"]["TaskState"][];
+            /** @description The states that are asked for. */
+            in: components["schemas"]["CheckState"][];
             outcome?: components["schemas"]["ActionOutcome"] | null;
             then?: components["schemas"]["Deed"] | null;
             /** @description When. */
             time: components["schemas"]["InstantText"];
         };
+        /**
+         * @description A state that a check asks for.
+         * @enum {string}
+         */
+        CheckState: "succeeded" | "failed" | "cancelled" | "expired" | "dead" | "completed" | "faulted" | "scheduled" | "enqueued" | "claimed" | "processing" | "retrying" | "waiting" | "waiting_for_children";
         /** @description The answers to a claim. */
         ClaimAnswer: {
             /** @description One per message, in order. */
@@ -1943,6 +1977,8 @@ export interface components {
             collection?: string | null;
             /** @description Media type of the payload; view=FULL. */
             content_type?: string | null;
+            /** @description The tasks that it waited for (`after`), in the order of their ids, as they are now. */
+            dependencies?: components["schemas"]["DependencyResponse"][];
             /**
              * Format: int32
              * @description Reschedules so far.
@@ -2069,6 +2105,8 @@ export interface components {
         Deed: {
             email?: components["schemas"]["Email"] | null;
             http?: components["schemas"]["HttpTarget"] | null;
+            /** @description JSON that the request sends in place of the message. Its texts are templates, as those of an e-mail are. */
+            payload?: unknown;
         };
         /** @description The answer to the deletion of a schedule. */
         DeleteScheduleAnswer: {
@@ -2088,6 +2126,29 @@ export interface components {
              */
             runs_started: number;
         };
+        /** @description A task that a claimed task waited for. Fields that are not set are left out. */
+        DependencyResponse: {
+            /** @description The task cannot be read any more: its retention has passed, or it was deleted. */
+            gone?: boolean;
+            /**
+             * Format: uuid
+             * @description Its id.
+             */
+            id: string;
+            /** @description Its result, when it is JSON of up to 4 KiB. The results of all dependencies have 256 KiB together. */
+            result?: unknown;
+            /** @description Such a result as base64, when it is not JSON. */
+            result_base64?: string | null;
+            /**
+             * Format: int64
+             * @description How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it.
+             */
+            result_bytes?: number | null;
+            /** @description Media type of the result; absent is `application/json`. */
+            result_content_type?: string | null;
+            state?: components["schemas"]["TaskState"] | null;
+            tree_state?: components["schemas"]["TreeState"] | null;
+        };
         /**
          * @description A duration as written: `90s`, `1h 30m`, `250ms`, `14d`, `2 weeks` or ISO 8601 `PT1M30S`, `P14D`. A day is 24 hours.
          * @example 1m 30s
@@ -2097,6 +2158,8 @@ export interface components {
         Email: {
             /** @description The text. */
             body: string;
+            /** @description Further receivers, whom all of them see: 10 with those of `to` at most. */
+            cc?: string[];
             /** @description The subject, in one line. */
             subject: string;
             /** @description Its receivers: 1 to 10 addresses such as `ada@example.org`. */
@@ -2310,6 +2373,13 @@ export interface components {
             headers?: {
                 [key: string]: string;
             } | null;
+            /**
+             * Format: int32
+             * @description How many requests a node may have under way to a host at once for the tasks of this callback, all its requests to the host
+             *     counted. Absent, 8 at first, and up to 32 while the host answers quickly or well. The attempts of a callback on all nodes
+             *     together are its own `max_in_flight`.
+             */
+            max_in_flight?: number | null;
             /** @description Whether an answer 4xx is tried again; true by default. */
             retry_4xx?: boolean | null;
             /**
@@ -2670,6 +2740,23 @@ export interface components {
             start_time_to: components["schemas"]["InstantText"];
             /** @description The tasks, without payload, by start time. A page may have fewer than asked for, even none, and not be the last. */
             tasks: components["schemas"]["TaskResponse"][];
+        };
+        /** @description A message. */
+        MessageResponse: {
+            /** @description The progress that was told. */
+            progress: unknown;
+            /** @description When the service received it. */
+            time: components["schemas"]["InstantText"];
+        };
+        /** @description The messages that the worker of an attempt told with its heartbeats. */
+        MessagesAnswer: {
+            /**
+             * Format: int32
+             * @description The attempt; 0 where the task had none.
+             */
+            attempt: number;
+            /** @description The last 20 messages, within 16 KiB, the oldest first. */
+            messages: components["schemas"]["MessageResponse"][];
         };
         /**
          * @description The fate of times that passed while the service could not start runs.
@@ -3627,6 +3714,17 @@ export interface components {
             id: string;
             /** @description The id of its parent. */
             parent?: string | null;
+            /** @description Its result, when it is JSON of up to 4 KiB; view=FULL. The results of all tasks have 256 KiB together. */
+            result?: unknown;
+            /** @description Such a result as base64, when it is not JSON; view=FULL. */
+            result_base64?: string | null;
+            /**
+             * Format: int64
+             * @description How many bytes the result has that found no room here: `GET /v1/tasks/{id}` has it; view=FULL.
+             */
+            result_bytes?: number | null;
+            /** @description Media type of the result; absent is `application/json`. */
+            result_content_type?: string | null;
             /** @description When it is to start. */
             start_time: components["schemas"]["InstantText"];
             /** @description Its state. */
@@ -4844,7 +4942,7 @@ export interface operations {
     listDeadLetters: {
         parameters: {
             query?: {
-                /** @description Only tasks of this callback */
+                /** @description Only tasks of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so */
                 callback?: string;
                 /** @description Only tasks with this class of error, as groups show it; a whole error stands for its class */
                 error?: string;
@@ -5079,7 +5177,7 @@ export interface operations {
     groupDeadLetters: {
         parameters: {
             query?: {
-                /** @description Only tasks of this callback */
+                /** @description Only tasks of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so */
                 callback?: string;
             };
             header?: never;
@@ -7014,7 +7112,7 @@ export interface operations {
     listTasks: {
         parameters: {
             query?: {
-                /** @description Only tasks of this callback */
+                /** @description Only tasks of this callback; with `*` at its end, such as `mail.*`, of those whose names begin so */
                 callback?: string;
                 /** @description Only the task that this key names, the live one or the last: with `callback`, and without further filters */
                 key?: string;
@@ -7516,6 +7614,58 @@ export interface operations {
             };
         };
     };
+    listMessages: {
+        parameters: {
+            query?: {
+                /** @description The attempt; the last one by default */
+                attempt?: number;
+            };
+            header?: never;
+            path: {
+                /**
+                 * @description The task's id
+                 * @example 01a224f3-ff5f-8001-8f38-998015354c13
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The messages, the oldest first */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "messages": [
+                     *         {
+                     *           "progress": {
+                     *             "done": 3,
+                     *             "of": 10
+                     *           },
+                     *           "time": "2026-11-29T02:06:41.311Z"
+                     *         }
+                     *       ]
+                     *     }
+                     */
+                    "application/json": components["schemas"]["MessagesAnswer"];
+                };
+            };
+            /** @description Not read */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     redeliverTask: {
         parameters: {
             query?: never;
@@ -7882,6 +8032,8 @@ export interface operations {
                 format?: string;
                 /** @description Levels below the task; all by default */
                 depth?: number;
+                /** @description FULL has results of up to 4 KiB, 256 KiB of them in all, in the format `json`; BASIC is the default */
+                view?: components["schemas"]["View"];
             };
             header?: never;
             path: {

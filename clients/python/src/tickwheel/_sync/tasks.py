@@ -17,6 +17,7 @@ from ..models import (
     CancelResponse,
     CancelTreeResponse,
     ListTasksAnswer,
+    MessagesAnswer,
     RescheduleResponse,
     RetryFailedAnswer,
     TaskEvent,
@@ -270,6 +271,13 @@ class Tasks(Group):
             for kind, data in parts.feed(piece):
                 if kind == "state":
                     yield _decode.answer(TaskEvent, data)
+
+    def messages(self, id: str, *, attempt: int | None = None) -> MessagesAnswer:
+        """What the worker of an attempt told, of the last one unless another is named."""
+        call: Call[MessagesAnswer] = Call(
+            "listMessages", "GET", _ONE + "/messages", MessagesAnswer, {"id": id}, query={"attempt": attempt}, repeatable=True
+        )
+        return self._send(call)
 
     def draw(self, id: str, format: Drawing = "mermaid", *, depth: int | None = None) -> str:
         """The tree of a task as a drawing."""
