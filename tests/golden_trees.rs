@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use tickwheel::{
     model::{
         family::{self, Family, Outcome, Rounds, Tree, TreeOutcome},
+        kin::Runs,
         row::{State, TaskRow},
         time::Millis,
     },
@@ -22,7 +23,7 @@ use crate::{
 
 const OPENED: Opened = Opened {
     round: 2,
-    run: true,
+    run: Runs::Failed,
 };
 
 fn outcome() -> Outcome {

@@ -122,6 +122,27 @@ pub struct RetryFailedRequest {
     pub failed_before: Option<InstantText>,
 }
 
+/// The wish to reopen a task of a tree that has succeeded.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct ReopenRequest {
+    /// The number of its last attempt. The task stays as it is if it has had another one since.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "server", schema(minimum = 1))]
+    pub attempt: Option<u32>,
+}
+
+/// A task that was reopened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[cfg_attr(feature = "server", schema(as = ReopenAnswer))]
+#[non_exhaustive]
+pub struct ReopenResponse {
+    /// The task after it: it starts at once, or has started.
+    pub task: TaskResponse,
+}
+
 /// The result of a retry of the failed part of a tree.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]

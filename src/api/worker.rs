@@ -344,6 +344,20 @@ pub enum SettleStatus {
     Error,
 }
 
+/// A task that its worker takes up again.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[serde(deny_unknown_fields)]
+pub struct WorkerReopenRequest {
+    /// The worker's name: that of the worker which had the attempt.
+    pub worker: String,
+    /// The task.
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub id: String,
+    /// The attempt, which is its last one and has succeeded.
+    pub attempt: u32,
+}
+
 /// Callbacks that a worker wants to consume.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]

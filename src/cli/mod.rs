@@ -37,6 +37,7 @@ mod output;
 mod passed;
 mod private;
 mod reach;
+mod reopen;
 mod report;
 mod request;
 mod retry_failed;

@@ -10,7 +10,7 @@ use super::{
     cancel::{self, tell_reason},
     export,
     fields::by_flags,
-    import, list, messages, output,
+    import, list, messages, output, reopen,
     request::RegisterArgs,
     retry_failed, times, tree, why,
 };
@@ -107,6 +107,9 @@ pub(super) enum Command {
     RetryFailed(retry_failed::Command),
     /// Print what the worker of an attempt has told: each progress note of its heartbeats that was new.
     Messages(messages::Command),
+    /// Let a task of a tree that has succeeded run again: it begins a new round, and the trees that it is in go on.
+    #[command(after_help = reopen::EXAMPLES)]
+    Reopen(reopen::Command),
     /// Show a task with all tasks below it.
     #[command(after_help = tree::EXAMPLES)]
     Tree(tree::Command),
@@ -196,6 +199,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::Cancel(command) => cancel::run(command).await,
         Command::RetryFailed(command) => retry_failed::run(command).await,
         Command::Messages(command) => messages::run(command).await,
+        Command::Reopen(command) => reopen::run(command).await,
         Command::Tree(command) => tree::run(command).await,
         Command::Reschedule {
             id,

@@ -111,7 +111,10 @@ pub use crate::api::{
         AttemptResponse, CancelOutcome, CancelResponse, FollowUpResponse, RegistrationOutcome,
         RescheduleOutcome, RescheduleResponse, TaskResponse, TaskState,
     },
-    tree::{CancelTreeResponse, RetryFailedResponse, TreeNodeResponse, TreeResponse, TreeState},
+    tree::{
+        CancelTreeResponse, ReopenResponse, RetryFailedResponse, TreeNodeResponse, TreeResponse,
+        TreeState,
+    },
     why::{Cause, CauseCode, CauseNode, CauseTask, WhyResponse},
 };
 use crate::{

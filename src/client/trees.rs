@@ -1,11 +1,12 @@
-//! The tree calls let programs look at a task with all below it, cancel it, and run its failed part again.
+//! The tree calls let programs look at a task with all below it, cancel it, run its failed part again, and reopen it.
 
 use reqwest::Method;
 
 use super::{Client, Error, json};
 use crate::{
     api::tree::{
-        CancelRequest, CancelTreeResponse, RetryFailedRequest, RetryFailedResponse, TreeResponse,
+        CancelRequest, CancelTreeResponse, ReopenRequest, ReopenResponse, RetryFailedRequest,
+        RetryFailedResponse, TreeResponse,
     },
     model::ids::TaskId,
 };
@@ -91,5 +92,17 @@ impl Client {
             }
             wish.failed_before = answer.failed_before;
         }
+    }
+    /// Lets a task of a tree that has succeeded begin a new round: it runs again at once, and the trees that it is in go on. With
+    /// an attempt the task stays as it is if that is not its last one. A call whose answer was lost is repeated, and refused
+    /// where the task has begun its next attempt since.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no task has this id, [`Error::Refused`] when it is in no tree, has not succeeded, has had another
+    /// attempt since, or its tree was cancelled.
+    pub async fn reopen(&self, id: TaskId, attempt: Option<u32>) -> Result<ReopenResponse, Error> {
+        let body = json(&ReopenRequest { attempt })?;
+        let path = format!("/v1/tasks/{id}/reopen");
+        self.call(Method::POST, &path, Some(body), true).await
     }
 }

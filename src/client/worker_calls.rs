@@ -1,4 +1,4 @@
-//! The worker calls of the client serve workers: each takes and answers a list, in order, and may be
+//! The worker calls of the client serve workers: most take and answer a list, in order, and all may be
 //! repeated.
 
 use std::time::Duration;
@@ -9,9 +9,10 @@ use serde::{Serialize, de::DeserializeOwned};
 use super::{Client, Error, json, transport::Call};
 use crate::api::{
     poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
+    tree::ReopenResponse,
     worker::{
         ClaimRequest, ClaimResponse, HeartbeatRequest, HeartbeatResponse, SettleRequest,
-        SettleResponse, SubscribeRequest, SubscribeResponse,
+        SettleResponse, SubscribeRequest, SubscribeResponse, WorkerReopenRequest,
     },
 };
 
@@ -70,6 +71,15 @@ impl Client {
     /// See [`Error`]; repeating does no harm: the attempt is a fence.
     pub async fn settle(&self, request: &SettleRequest) -> Result<SettleResponse, Error> {
         self.worker_call("settle", request, self.limit).await
+    }
+
+    /// Takes up a task of a tree again that this worker had, and that has succeeded: it begins a new round, and is handed out as
+    /// any other.
+    ///
+    /// # Errors
+    /// [`Error::Refused`] when the attempt is not its last one, or was another worker's; as [`Client::reopen`].
+    pub async fn reopen_own(&self, request: &WorkerReopenRequest) -> Result<ReopenResponse, Error> {
+        self.worker_call("reopen", request, self.limit).await
     }
 
     async fn worker_call<T: DeserializeOwned>(

@@ -43,6 +43,8 @@ impl Code {
             | Self::TreeCancelled
             | Self::TreeNotEnded
             | Self::NothingFailed
+            | Self::NotSucceeded
+            | Self::OtherAttempt
             | Self::NotInATree
             | Self::InATree
             | Self::UnusableId
@@ -154,6 +156,10 @@ impl Code {
             Self::TreeCancelled => "Register the tasks anew: nothing of a cancelled tree goes on.",
             Self::TreeNotEnded => "Wait until its `tree_state` is an end; see docs/trees.md.",
             Self::NothingFailed => "Read its tree: nothing in it failed, died or expired.",
+            Self::NotSucceeded => {
+                "Run what failed again with `retry-failed`, or wait until it has succeeded: docs/trees.md."
+            }
+            Self::OtherAttempt => "Read the task: others have gone on with it since that attempt.",
             Self::NotInATree => "Start a dead task again with `run`.",
             Self::InATree => {
                 "Run the failed part of its tree again with `retry-failed`: docs/trees.md."

@@ -37,6 +37,10 @@ pub enum Code {
     TreeNotEnded,
     /// Nothing of the tree failed.
     NothingFailed,
+    /// The task has not succeeded.
+    NotSucceeded,
+    /// The attempt is not the last one of the task.
+    OtherAttempt,
     /// The task is in no tree.
     NotInATree,
     /// The end of the task counts in its tree.
@@ -117,7 +121,7 @@ pub enum Code {
 
 impl Code {
     /// All of them.
-    pub const ALL: [Self; 54] = [
+    pub const ALL: [Self; 56] = [
         Self::MalformedJson,
         Self::InvalidRequest,
         Self::Unsupported,
@@ -134,6 +138,8 @@ impl Code {
         Self::TreeCancelled,
         Self::TreeNotEnded,
         Self::NothingFailed,
+        Self::NotSucceeded,
+        Self::OtherAttempt,
         Self::NotInATree,
         Self::InATree,
         Self::KeyTaken,
@@ -194,6 +200,8 @@ impl Code {
             Self::TreeCancelled => "tree_cancelled",
             Self::TreeNotEnded => "tree_not_ended",
             Self::NothingFailed => "nothing_failed",
+            Self::NotSucceeded => "not_succeeded",
+            Self::OtherAttempt => "other_attempt",
             Self::NotInATree => "not_in_a_tree",
             Self::InATree => "in_a_tree",
             Self::KeyTaken => "key_taken",
@@ -252,6 +260,7 @@ impl Code {
             Self::KeyTaken | Self::TooManyCallbacks | Self::TreeEnded => StatusCode::CONFLICT,
             Self::TreeCancelled | Self::TreeNotEnded => StatusCode::CONFLICT,
             Self::NothingFailed | Self::InATree => StatusCode::CONFLICT,
+            Self::NotSucceeded | Self::OtherAttempt => StatusCode::CONFLICT,
             Self::KeyNotFound | Self::TaskNotFound | Self::JobNotFound => StatusCode::NOT_FOUND,
             Self::KeyRequired | Self::KeyInvalid => StatusCode::UNAUTHORIZED,
             Self::AccessDenied | Self::ReadOnly => StatusCode::FORBIDDEN,
@@ -298,6 +307,8 @@ impl Code {
             Self::TreeCancelled => "The tree was cancelled",
             Self::TreeNotEnded => "The tree of the task goes on",
             Self::NothingFailed => "Nothing of the tree failed",
+            Self::NotSucceeded => "The task has not succeeded",
+            Self::OtherAttempt => "It is not the last attempt of the task",
             Self::NotInATree => "The task is in no tree",
             Self::InATree => "The end of the task counts in its tree",
             Self::KeyTaken => "The key names a live task",

@@ -86,6 +86,7 @@ impl Calls {
             tasks::reschedule, Produce, Task, Changes;
             tasks::run, Produce, Task, Changes;
             trees::retry_failed, Produce, Whole, Changes;
+            trees::reopen, Produce, Whole, Changes;
             tasks::redeliver, Produce, Task, Changes;
         }
 
@@ -134,6 +135,7 @@ impl Calls {
             worker::claim, Work, Body, Changes;
             worker::heartbeat, Work, Body, Changes;
             worker::settle, Work, Body, Changes;
+            worker::reopen, Work, Body, Changes;
         }
 
         add_administration {

@@ -8,7 +8,7 @@
 use super::{
     event::Refusal,
     family::{self, Tree},
-    kin::{Again, PARENT_FAILED, Rounds, TreeEnd, TreeOutcome},
+    kin::{Again, PARENT_FAILED, Rounds, Runs, TreeEnd, TreeOutcome},
     restart,
     row::{Detail, State, TaskRow},
     time::Millis,
@@ -20,6 +20,25 @@ use super::{
 pub fn can_run(row: &TaskRow) -> bool {
     let has_waited = row.detail.spec.after.is_some() && row.run_generation() == 0;
     family::faults(row.state) && !row.detail.erased && !has_waited && !is_cancelled(row)
+}
+
+/// Tells whether the own run of a task of a tree has succeeded, and can be reopened. One that another task has replaced has no
+/// key to run under.
+#[must_use]
+pub fn can_reopen(row: &TaskRow) -> bool {
+    let detail = &row.detail;
+    let is_of_tree = detail.spec.kin.is_some() && detail.next.is_none();
+    row.state == State::Succeeded && is_of_tree && !detail.erased && !is_cancelled(row)
+}
+
+/// Tells whether the own run of a task is one of those that may begin again.
+#[must_use]
+pub fn is_one(row: &TaskRow, of: Runs) -> bool {
+    match of {
+        Runs::None => false,
+        Runs::Failed => can_run(row),
+        Runs::Succeeded => can_reopen(row),
+    }
 }
 
 /// Tells whether the tree of a task has ended as a cancelled one.
@@ -142,6 +161,15 @@ pub(super) fn again(base: TaskRow, round: u32, what: Again) -> Result<TaskRow, R
         Again::Run { start } if can_run(&base) => {
             Ok(restart::redriven(began(base, round, false), start))
         }
+        Again::Reopen { start } if can_reopen(&base) => {
+            // It has no result until it succeeds again.
+            let row = restart::redriven(began(base, round, false), start);
+            let detail = Detail {
+                result: None,
+                ..row.detail
+            };
+            Ok(TaskRow { detail, ..row })
+        }
         Again::Wait if can_wait(&base) => {
             let start = base.id.first_start();
             let row = restart::redriven(base, start);
@@ -152,7 +180,9 @@ pub(super) fn again(base: TaskRow, round: u32, what: Again) -> Result<TaskRow, R
             let row = TaskRow { detail, ..row };
             Ok(began(row, round, true))
         }
-        Again::Tree | Again::Run { .. } | Again::Wait | Again::Nothing => Err(Refusal::Stale),
+        Again::Tree | Again::Run { .. } | Again::Reopen { .. } | Again::Wait | Again::Nothing => {
+            Err(Refusal::Stale)
+        }
     }
 }
 
@@ -306,6 +336,29 @@ mod tests {
     }
 
     #[test]
+    fn a_run_that_has_succeeded_is_reopened_without_its_result_and_no_other_is() {
+        for state in State::ALL {
+            let mut row = parent(state);
+            row.detail.result = Some(bytes::Bytes::from_static(b"7").into());
+            let made = next(&row, again(1, Again::Reopen { start: NOW }));
+            assert_eq!(made.is_ok(), state == State::Succeeded, "{state:?}");
+            let Ok(made) = made else { continue };
+            assert_eq!((made.state, made.tries, made.next), (State::New, 0, NOW));
+            assert_eq!((made.detail.result, made.detail.end_time), (None, None));
+            assert_eq!((made.detail.tree, made.detail.rounds.round), (None, 1));
+        }
+        let mut row = parent(State::Succeeded);
+        row.detail.next = Some(Arc::new(crate::model::holder::Holder {
+            id: row.id,
+            generation: 0,
+            spec: Arc::clone(&row.detail.spec),
+        }));
+        assert!(!can_reopen(&row), "it was replaced");
+        let plain = fixtures::row(State::Succeeded, &Arc::new(fixtures::spec()));
+        assert!(!can_reopen(&plain), "it is in no tree");
+    }
+
+    #[test]
     fn nothing_of_a_tree_that_was_cancelled_goes_on() {
         for state in [State::Succeeded, State::Failed, State::Cancelled] {
             let mut row = parent(state);
@@ -314,7 +367,8 @@ mod tests {
                 at: NOW,
             });
             assert!(!can_run(&row) && !can_wait(&row), "{state:?}");
-            for what in [Again::Tree, RUN, Again::Wait, Again::Nothing] {
+            let reopen = Again::Reopen { start: NOW };
+            for what in [Again::Tree, RUN, reopen, Again::Wait, Again::Nothing] {
                 assert_eq!(next(&row, again(1, what)), Err(Refusal::Stale), "{state:?}");
             }
             let seen = Some(Seen::of(&row));

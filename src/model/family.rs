@@ -66,11 +66,11 @@ pub const fn refused_written(round: u32) -> i64 {
 /// Returns the write time of a row that is opened for a round, in which the own run of the child runs again or not. Round 0 is
 /// that of the add.
 #[must_use]
-pub const fn opened_written(round: u32, run: bool) -> i64 {
+pub const fn opened_written(round: u32, runs: bool) -> i64 {
     if round == 0 {
         ADDED_WRITTEN
     } else {
-        AGAIN_WRITTEN + 4 * round as i64 + run as i64
+        AGAIN_WRITTEN + 4 * round as i64 + runs as i64
     }
 }
 

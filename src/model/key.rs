@@ -53,7 +53,8 @@ pub enum Verdict {
     Free,
     /// Its task was replaced: the record is to name the next one, then it is to be read again.
     Replaced,
-    /// Its task is dead, and its redrive was begun: the redrive is to be finished, then the task is live.
+    /// Its task is dead, and its redrive was begun, or the tree of its task has ended, and was about to go on again: that is to
+    /// be finished, then the task is live.
     Redriven,
     /// Its task is live, or is to be written still.
     Live,
@@ -68,15 +69,19 @@ pub fn judge(holder: &Holder, row: Option<&TaskRow>, mine: TaskId) -> Verdict {
     match row {
         // Also while its last attempt goes on: from this write on the other one is promised.
         Some(row) if row.detail.next.is_some() => Verdict::Replaced,
-        Some(row) if row.state == State::Dead && row.generation < holder.generation => {
-            Verdict::Redriven
-        }
+        Some(row) if may_go_on(row) && row.generation < holder.generation => Verdict::Redriven,
         // A parent has ended when its tree has.
         Some(row) if row.has_ended() => Verdict::Free,
         // No row: nothing happened to the task, or it was never written. It must not be passed over in either case, since
         // its writer may be about to write it.
         Some(_) | None => Verdict::Live,
     }
+}
+
+/// Tells whether a task may have taken its key back: a dead one does before its redrive, a tree before it goes on again.
+fn may_go_on(row: &TaskRow) -> bool {
+    let is_tree = row.detail.spec.kin.is_some() && row.has_ended();
+    row.state == State::Dead || is_tree
 }
 
 /// Returns until when a record lives whose task starts at `start`.
@@ -97,7 +102,11 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::model::fixtures::{self, START, id};
+    use crate::model::{
+        fixtures::{self, START, id},
+        kin::{Kin, TreeEnd, TreeOutcome},
+        task::Spec,
+    };
 
     const DAY: Duration = Duration::from_secs(24 * 3600);
 
@@ -155,6 +164,37 @@ mod tests {
         assert_eq!(judge(&holder(1), Some(&redriven), other()), Verdict::Free);
         let done = fixtures::row(State::Succeeded, &spec);
         assert_eq!(judge(&holder(1), Some(&done), other()), Verdict::Free);
+    }
+
+    #[test]
+    fn a_tree_that_was_about_to_go_on_is_let_go_on_before_the_key_is_free() {
+        let kin = Kin {
+            is_parent: true,
+            ..Kin::default()
+        };
+        let spec = Arc::new(Spec {
+            kin: Some(Box::new(kin)),
+            ..fixtures::spec()
+        });
+        for state in State::ALL.into_iter().filter(|state| state.is_terminal()) {
+            let mut row = fixtures::row(state, &spec);
+            let dead = state == State::Dead;
+            let open = if dead {
+                Verdict::Redriven
+            } else {
+                Verdict::Live
+            };
+            assert_eq!(judge(&holder(1), Some(&row), other()), open, "{state:?}");
+            row.detail.tree = Some(TreeEnd {
+                outcome: TreeOutcome::Faulted,
+                at: START,
+            });
+            assert_eq!(judge(&holder(0), Some(&row), other()), Verdict::Free);
+            let begun = judge(&holder(1), Some(&row), other());
+            assert_eq!(begun, Verdict::Redriven, "{state:?}");
+            row.generation = 1;
+            assert_eq!(judge(&holder(1), Some(&row), other()), Verdict::Free);
+        }
     }
 
     #[test]

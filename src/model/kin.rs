@@ -39,10 +39,44 @@ pub enum Again {
         /// The start.
         start: Millis,
     },
+    /// Its own run has succeeded, and runs again since its owner asks for it.
+    Reopen {
+        /// The start.
+        start: Millis,
+    },
     /// It was cancelled with the own run of its parent, and waits for that once more.
     Wait,
     /// Nothing: it cannot run, and ends the round as it ended the one before.
     Nothing,
+}
+
+/// The runs that may begin again in a round.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Runs {
+    /// None: its tree goes on alone, or it waits for its parent again.
+    #[default]
+    None,
+    /// One that has failed.
+    Failed,
+    /// One that has succeeded.
+    Succeeded,
+}
+
+impl Runs {
+    /// All of them.
+    pub const ALL: [Self; 3] = [Self::None, Self::Failed, Self::Succeeded];
+
+    /// Returns the number that stores keep.
+    #[must_use]
+    pub const fn number(self) -> u32 {
+        self as u32
+    }
+
+    /// Reads a stored number.
+    #[must_use]
+    pub fn from_number(number: u32) -> Option<Self> {
+        Self::ALL.into_iter().find(|one| one.number() == number)
+    }
 }
 
 /// How a tree has ended.

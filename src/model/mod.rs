@@ -17,6 +17,7 @@
 //! | [`family`] | when the tree of a task has ended |
 //! | [`adoption`] | which task may have children from now on |
 //! | [`again`] | what goes on when the failed part of a tree runs again |
+//! | [`reopen`] | whether a task of a tree that has succeeded runs again |
 //! | [`join`] | what becomes of a task that waits for others |
 //! | [`chain`] | which tasks follow the ends of a task |
 //! | [`after`] | what a task waits for, as it was registered |
@@ -139,6 +140,7 @@ mod owed_tests;
 pub mod preference;
 pub mod purse;
 pub mod record;
+pub mod reopen;
 pub mod replacement;
 pub mod restart;
 pub mod result;

@@ -12,6 +12,7 @@ use crate::{
     model::{
         family::{Family, Outcome, Tree},
         ids::TaskId,
+        kin::Runs,
         row::State,
         task::Spec,
         time::Millis,
@@ -47,8 +48,8 @@ pub enum ChildRow {
 pub struct Opened {
     /// The round.
     pub round: u32,
-    /// The own run of the child is to run again in it.
-    pub run: bool,
+    /// The own run of the child is to run again in it, if it is one of these.
+    pub run: Runs,
 }
 
 /// Returns the name of the partition with the rows of a bucket of a parent's children.
@@ -84,7 +85,7 @@ fn open_row(spec: &Spec, at: Millis, opened: Opened) -> v1::ChildRow {
         spec: Some(spec_to_message(spec)),
         added_ms: at.0,
         round: opened.round,
-        run: opened.run,
+        run: opened.run.number(),
         ..v1::ChildRow::default()
     }
 }
@@ -117,7 +118,7 @@ pub fn decode_child(sort: &[u8], value: Bytes) -> Result<(TaskId, ChildRow), Mal
         let at = Millis(row.added_ms);
         let opened = Opened {
             round: row.round,
-            run: row.run,
+            run: Runs::from_number(row.run).ok_or(Malformed::OutOfRange("run"))?,
         };
         return Ok((id, ChildRow::Added { spec, at, opened }));
     }
@@ -176,12 +177,11 @@ mod tests {
             opened,
         };
         assert_eq!(read, Ok((id, added(opened))));
-        let opened = Opened {
-            round: 3,
-            run: true,
-        };
-        let read = decode_child(&sort, encode_opened(&spec, at, opened));
-        assert_eq!(read, Ok((id, added(opened))));
+        for run in Runs::ALL {
+            let opened = Opened { round: 3, run };
+            let read = decode_child(&sort, encode_opened(&spec, at, opened));
+            assert_eq!(read, Ok((id, added(opened))));
+        }
         let outcome = Outcome {
             state: State::Dead,
             tree: TreeOutcome::Faulted,

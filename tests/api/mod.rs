@@ -46,6 +46,7 @@ mod ordering;
 mod outside;
 mod poll;
 mod refused;
+mod reopened;
 mod repeats;
 mod results;
 mod retries;

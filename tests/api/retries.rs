@@ -21,26 +21,26 @@ use super::{
 
 const SECOND: Duration = Duration::from_secs(1);
 
-async fn register(site: &Site, body: Value) -> Value {
+pub(super) async fn register(site: &Site, body: Value) -> Value {
     let answer = site.post("/v1/tasks", body.to_string()).await;
     assert_eq!(answer.status, 201, "{:?}", answer.body);
     answer.json()
 }
 
-fn path(task: &Value) -> String {
+pub(super) fn path(task: &Value) -> String {
     format!("/v1/tasks/{}", task["id"].as_str().unwrap())
 }
 
-async fn read(site: &Site, task: &Value) -> Value {
+pub(super) async fn read(site: &Site, task: &Value) -> Value {
     site.get(&path(task)).await.ok()
 }
 
-async fn tree(site: &Site, root: &Value) -> Vec<Value> {
+pub(super) async fn tree(site: &Site, root: &Value) -> Vec<Value> {
     let tree = site.get(&format!("{}/tree", path(root))).await.ok();
     tree["nodes"].as_array().unwrap().clone()
 }
 
-async fn retry(site: &Site, task: &Value, body: Value) -> super::Answer {
+pub(super) async fn retry(site: &Site, task: &Value, body: Value) -> super::Answer {
     let path = format!("{}/retry-failed", path(task));
     site.post(&path, body.to_string()).await
 }
@@ -70,7 +70,7 @@ async fn work(site: &Site, fails: bool) -> usize {
 }
 
 /// Works until nothing is left; returns how many tasks ran.
-async fn work_all(site: &Site, fails: bool) -> usize {
+pub(super) async fn work_all(site: &Site, fails: bool) -> usize {
     let (mut ran, mut idle) = (0, 0);
     while idle < 3 {
         let some = work(site, fails).await;

@@ -14,6 +14,7 @@ use tickwheel::{
         draft::{BackoffDraft, TaskDraft},
         family::{Family, Outcome, Tree, TreeOutcome},
         join::Marks,
+        kin::Runs,
         look_step::LookStep,
         ordering::{Bound, Holder, Member, Rank, Turn},
         schedule::{
@@ -102,7 +103,7 @@ fn outcome() -> Outcome {
 fn rows_and_records_of_trees() {
     let opened = Opened {
         round: 3,
-        run: true,
+        run: Runs::Failed,
     };
     let samples = [
         encode_added(&specs()[0], START).unwrap(),

@@ -160,6 +160,11 @@ def dead_letters_and_trees(story):
     story.until("getTree", lambda tree: tree["nodes"][0]["tree_state"] == "faulted", id=root)
     story.tell("retryFailed", id=root)
     story.settle(2, outcome="succeeded")
+    story.tell("reopenTask", {}, id=root)
+    story.settle(1, outcome="succeeded")
+    last = {"worker": story.example("poll")["worker"], "id": root, "attempt": story.tell("getTask", id=root)["attempt"]}
+    story.tell("reopen", last)
+    story.settle(1, outcome="succeeded")
     story.tell("cancelTask", {"tree": True}, id=story.tell("createTask", {**failing, "delay": "1h", "children": [failing]})["id"])
 
 

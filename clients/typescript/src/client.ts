@@ -206,6 +206,14 @@ export class Client implements AsyncDisposable {
         }
     }
 
+    /** Lets a task of a tree that has succeeded run again; with `attempt`, only if that is its last one. */
+    async reopen(id: string, options?: CallOptions & { attempt?: number }): Promise<Task> {
+        const { attempt, ...rest } = options ?? {};
+        const body = attempt === undefined ? {} : { attempt };
+        const { task } = await this.call("reopenTask", { path: { id }, body }, rest);
+        return task;
+    }
+
     /** Makes any call of the API, by the name that the API's description has for it. */
     call<Name extends keyof operations>(
         name: Name,

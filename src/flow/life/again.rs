@@ -13,11 +13,13 @@ use crate::{
             api::{Fault, RescheduleOutcome},
             entries::near_record::near_record,
             rows::transition::Moved,
+            tables::trees,
         },
         features::letter::filing,
     },
     limits,
     model::{
+        again::{self, Seen, Standing},
         dispatch::Dispatch,
         ids::TaskId,
         kin::Again,
@@ -26,22 +28,25 @@ use crate::{
         task::Spec,
         time::Millis,
     },
+    schema::Opened,
+    store::Freshness,
 };
 
 impl Changer {
-    /// Runs a task again whose own run has failed, in this round. False when it has begun the round, or cannot run.
+    /// Runs a task again in this round, if its own run is one of those that may. False when it has begun the round, or cannot
+    /// run.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
     pub(in crate::flow) async fn run_again(
         &self,
         row: &TaskRow,
-        round: u32,
+        opened: Opened,
     ) -> Result<bool, Fault> {
         let (id, spec) = (row.id, &row.detail.spec);
         let mut row = Some(row.clone());
         for _ in 0..limits::RACES_MAX {
-            let wanted = Wanted::Again(self.ctx.now(), round);
+            let wanted = Wanted::Again(self.ctx.now(), opened);
             match self.move_tracked(id, row, spec, wanted).await? {
                 Some((outcome, _)) => return Ok(outcome == RescheduleOutcome::Rescheduled),
                 None => row = self.mover.row(id).await?,
@@ -99,6 +104,43 @@ impl Changer {
             self.look_again(dispatch, &Put::Near(put)).await?;
         }
         Ok(begun)
+    }
+
+    /// Lets a root, whose tree has ended and is to go on again, take its key back. False when the key names another live task.
+    ///
+    /// # Errors
+    /// As of [`Self::run_again`].
+    pub(in crate::flow) async fn takes_key(&self, root: &TaskRow) -> Result<bool, Fault> {
+        let (id, spec) = (root.id, &root.detail.spec);
+        let keys = &self.keys;
+        keys.take_back(id, spec, root.generation + 1, self.ctx.now())
+            .await
+    }
+
+    /// Finishes what a task has taken its key back for, so that the task is live: a dead one runs, and a tree goes on.
+    ///
+    /// # Errors
+    /// As of [`Self::run_again`].
+    pub(super) async fn finish_redrive(&self, id: TaskId) -> Result<(), Fault> {
+        let there = trees::read(&self.ctx, id, Freshness::Serial).await?;
+        let row = self.mover.row(id).await?;
+        let Some(row) = row.filter(|row| row.detail.spec.kin.is_some()) else {
+            return self.run(id, None).await.map(drop);
+        };
+        let round = match again::standing(there.tree, there.round, Some(Seen::of(&row))) {
+            Standing::Ended(round) => {
+                trees::begin(&self.ctx, id, &there, round).await?;
+                round
+            }
+            Standing::Follow => there.round,
+            Standing::Open | Standing::Closing | Standing::ReadAgain | Standing::Gone => {
+                return Ok(());
+            }
+        };
+        self.tree_again(&row, round).await?;
+        // Its check ends it once more, or completes the call that was about to let it go on.
+        self.ctx.pokes.add(id, self.ctx.time.moment());
+        Ok(())
     }
 
     /// Lets a task take a round in which nothing of it goes on, and end it. False when it has begun the round.

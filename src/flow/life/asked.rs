@@ -331,7 +331,7 @@ impl Asker {
                     return Ok((write(task, then, true), None));
                 }
                 Reserved::Redriven(id) => {
-                    self.changer.run(id, None).await?;
+                    self.changer.finish_redrive(id).await?;
                     continue;
                 }
                 Reserved::Taken(holder) if on_conflict == OnConflict::Replace => {

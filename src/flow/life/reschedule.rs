@@ -71,7 +71,7 @@ pub struct Changer {
     pub(super) placer: Placer,
     near: Near,
     pub(super) mover: Mover,
-    keys: Keys,
+    pub(super) keys: Keys,
     finder: Finder,
     leftovers: Leftovers,
 }

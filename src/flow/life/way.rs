@@ -8,11 +8,12 @@ use crate::{
         again,
         entry::Entry,
         ids::TaskId,
-        kin::Again,
+        kin::{Again, Runs},
         state::{Event, State, TaskRow},
         task::Spec,
         time::Millis,
     },
+    schema::Opened,
 };
 
 /// The wish of a caller for a task.
@@ -26,8 +27,8 @@ pub(super) enum Wanted {
     Redriven(Millis),
     /// To start at this time, since what it waits for has come.
     Released(Millis),
-    /// To start at this time (now) in this round, if its own run has failed.
-    Again(Millis, u32),
+    /// To start at this time (now) in this round, if its own run is one of those that may begin again in it.
+    Again(Millis, Opened),
 }
 
 impl Wanted {
@@ -53,16 +54,18 @@ pub(super) enum Way {
     /// From its wait for its parent, or for other tasks.
     Release,
     /// From its end, in this round.
-    Again(u32),
+    Again(Opened),
 }
 
 impl Way {
     /// Returns the way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
     pub(super) fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
-        if let Wanted::Again(_, round) = wanted {
-            let runs = |row: &&TaskRow| again::can_run(row) && row.detail.rounds.round < round;
+        if let Wanted::Again(_, opened) = wanted {
+            let runs = |row: &&TaskRow| {
+                again::is_one(row, opened.run) && row.detail.rounds.round < opened.round
+            };
             let row = row.filter(runs).filter(|row| !is_hidden(row, now));
-            return row.map(|_| Self::Again(round));
+            return row.map(|_| Self::Again(opened));
         }
         let released = matches!(wanted, Wanted::Released(_));
         let Some(row) = row else {
@@ -102,9 +105,12 @@ impl Way {
             Self::Move => Event::Reschedule { start },
             Self::Redrive => Event::Redrive { start },
             Self::Release => Event::Release { start },
-            Self::Again(round) => Event::Again {
+            Self::Again(Opened { round, run }) => Event::Again {
                 round,
-                what: Again::Run { start },
+                what: match run {
+                    Runs::Succeeded => Again::Reopen { start },
+                    Runs::None | Runs::Failed => Again::Run { start },
+                },
             },
         }
     }

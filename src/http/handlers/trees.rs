@@ -1,4 +1,5 @@
-//! The tree handlers show tasks with all below them to clients, cancel them, and run their failed parts again.
+//! The tree handlers show tasks with all below them to clients, cancel them, run their failed parts again, hold them open, and
+//! reopen tasks of them.
 
 use axum::{
     extract::State,
@@ -10,7 +11,10 @@ use crate::{
     api::{
         problem::Problem,
         time,
-        tree::{CancelTreeResponse, RetryFailedRequest, RetryFailedResponse, TreeResponse},
+        tree::{
+            CancelTreeResponse, ReopenRequest, ReopenResponse, RetryFailedRequest,
+            RetryFailedResponse, TreeResponse,
+        },
         worker::View,
     },
     flow::{base::api, stages::tree::retry::NotRetried},
@@ -29,7 +33,7 @@ use crate::{
         },
     },
     limits::TREE_LEVELS_MAX,
-    model::ids::TaskId,
+    model::{ids::TaskId, reopen::NotReopened, row::State as RunState},
 };
 
 /// Reads a task with the tasks below it, as data or as a picture.
@@ -120,6 +124,76 @@ pub(in crate::http) async fn retry_failed(
     Ok((status(done.next.is_none()), answer::json(&body)).into_response())
 }
 
+/// Lets a task of a tree that has succeeded begin a new round: it runs again at once, and its tree and those above go on.
+///
+/// Its next end is told and followed once more. Tasks that waited for it and were let go stay so. A repetition finds the task
+/// reopened, and answers the same.
+#[utoipa::path(post, path = "/v1/tasks/{id}/reopen", tag = "tasks", operation_id = "reopenTask",
+    params(("id" = String, Path, description = "The task's id")),
+    request_body(content = Option<ReopenRequest>, description = "None, or the attempt that is its last one"),
+    responses(
+        (status = 200, description = "It is open", body = ReopenResponse),
+        (status = 409, description = "`not_succeeded`: it goes on, or has ended otherwise. `other_attempt`: the attempt is not its last one. `tree_cancelled`: its tree was cancelled. `key_taken`: another task has its key. `tree_ended`: a task above it is not kept any more", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`not_in_a_tree`: it has neither a parent nor children", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not reopened", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn reopen(
+    State(api): State<Api>,
+    Named(id): Named<ClientTaskPath>,
+    _: NoIfMatch,
+    OptionalJson(wish): OptionalJson<ReopenRequest>,
+) -> Result<Response, Error> {
+    reopened(&api, id, wish.attempt, None).await
+}
+
+/// Reopens a task, for a client or for the worker that had its last attempt.
+pub(super) async fn reopened(
+    api: &Api,
+    id: TaskId,
+    attempt: Option<u32>,
+    worker: Option<&str>,
+) -> Result<Response, Error> {
+    let done = api.service.retries().reopen(id, attempt, worker).await?;
+    done.ok_or_else(Error::task_not_found)?
+        .map_err(why_not_reopened)?;
+    let task = api.service.get(id, api::View::Basic).await?;
+    let task = task.ok_or_else(Error::task_not_found)?;
+    let task = task_response(&task, View::Basic);
+    Ok(answer::json(&ReopenResponse { task }))
+}
+
+fn why_not_reopened(why: NotReopened) -> Error {
+    let detail = match why {
+        NotReopened::NoTree => return why_not(NotRetried::NoTree),
+        NotReopened::Cancelled => return why_not(NotRetried::Cancelled),
+        NotReopened::OtherAttempt(last) => {
+            let detail = format!("the last attempt of the task is {last}");
+            return Error::new(Code::OtherAttempt, detail);
+        }
+        NotReopened::OtherWorker => {
+            let detail = "another worker had the last attempt of the task";
+            return Error::new(Code::OtherAttempt, detail);
+        }
+        NotReopened::KeyTaken => {
+            let detail = "another task has the key: register the work anew, or wait until that task has ended";
+            return Error::new(Code::KeyTaken, detail);
+        }
+        NotReopened::Gone => {
+            let detail = "the tree has ended, and the content of the task or a task above it is not kept any more: register it anew";
+            return Error::new(Code::TreeEnded, detail);
+        }
+        NotReopened::State(state) => match state {
+            RunState::New | RunState::Claimed | RunState::Retrying => {
+                "the task goes on: it can be reopened when it has succeeded"
+            }
+            RunState::Cancelled => "the task was cancelled: register it anew",
+            RunState::Failed | RunState::Dead | RunState::Expired | RunState::Succeeded => {
+                "the task has failed, died or expired: `retry-failed` runs it again"
+            }
+        },
+    };
+    Error::new(Code::NotSucceeded, detail)
+}
+
 /// Returns the status of an answer: more of the tree is left where it is not complete.
 const fn status(complete: bool) -> StatusCode {
     if complete {
@@ -151,6 +225,10 @@ fn why_not(why: NotRetried) -> Error {
         NotRetried::Cancelled => (
             Code::TreeCancelled,
             "the task was cancelled with all below it, or a task above it was: nothing of that runs again; register it anew",
+        ),
+        NotRetried::KeyTaken => (
+            Code::KeyTaken,
+            "another task has the key of the root of the tree: wait until it has ended, or cancel it",
         ),
         NotRetried::NothingFailed => (
             Code::NothingFailed,

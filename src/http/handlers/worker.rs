@@ -1,17 +1,18 @@
-//! The worker handlers answer the calls of consumers at `/v1/worker`, list by list.
+//! The worker handlers answer the calls of consumers at `/v1/worker`, most of them list by list.
 
 use axum::{extract::State, response::Response};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::batch::Batch;
+use super::{batch::Batch, trees};
 use crate::{
     api::{
         problem::Problem,
+        tree::ReopenResponse,
         worker::{
             ClaimItem, ClaimRequest, ClaimResponse, HeartbeatItem, HeartbeatRequest,
             HeartbeatResponse, SettleItem, SettleRequest, SettleResponse, SubscribeRequest,
-            SubscribeResponse, View,
+            SubscribeResponse, View, WorkerReopenRequest,
         },
     },
     http::{
@@ -23,7 +24,7 @@ use crate::{
             worker_calls::{claim_request, heartbeat_request, settle_request, worker_name},
         },
         error::Error,
-        extract::{BatchOfWorker, RoomToAnswer, Text, WorkerJson},
+        extract::{BatchOfWorker, RoomToAnswer, Text, WorkerJson, task_id},
     },
     limits::{BATCH_ITEMS_MAX, RESULT_INLINE_BYTES_MAX},
     queue::message::group,
@@ -168,6 +169,26 @@ pub(in crate::http) async fn settle(
     let settle = async |items| api.service.settle(&worker, items).await;
     let results = batch.answer(settle).await;
     Ok(answer::json(&SettleResponse { results }))
+}
+
+/// Takes up a task of a tree again that this worker had and that has succeeded: it begins a new round, and is handed out as any
+/// other. `POST /v1/tasks/{id}/reopen` says what follows.
+#[utoipa::path(post, path = "/v1/worker/reopen", tag = "worker", operation_id = "reopen",
+    request_body = WorkerReopenRequest,
+    responses(
+        (status = 200, description = "It is open", body = ReopenResponse),
+        (status = 409, description = "`other_attempt`: the attempt is not its last one, or another worker had it. The others are those of the call for clients", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`not_in_a_tree`: it has neither a parent nor children", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not reopened", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn reopen(
+    State(api): State<Api>,
+    caller: Caller,
+    WorkerJson(call): WorkerJson<WorkerReopenRequest>,
+) -> Result<Response, Error> {
+    worker_name(&call.worker)?;
+    let id = own::refuse_task(task_id(&call.id)?)?;
+    caller.allows_tasks(&api, [id]).await?;
+    trees::reopened(&api, id, Some(call.attempt), Some(&call.worker)).await
 }
 
 /// A call about attempts.

@@ -39,7 +39,7 @@ const EVERY: [Fate; 4] = [
     Fate::LoseReply,
 ];
 
-fn keyed(mut task: NewTask, on_conflict: OnConflict) -> AskedTask {
+pub(super) fn keyed(mut task: NewTask, on_conflict: OnConflict) -> AskedTask {
     task.draft.key = Some("reset-7".to_owned());
     AskedTask {
         task,
@@ -88,7 +88,7 @@ fn tree(start: Millis, on_conflict: OnConflict) -> NewTree {
 }
 
 /// A node that meets a fate at its n-th call while it is armed.
-fn dying(
+pub(super) fn dying(
     world: &World,
     (at, fate): (usize, Fate),
 ) -> (Simulated, Arc<AtomicBool>, Arc<AtomicUsize>) {
@@ -104,7 +104,7 @@ fn dying(
     (world.node_with(1, Arc::new(fates)), armed, calls)
 }
 
-async fn ask(service: &Service, asked: AskedTask) -> Option<Result<Answer, Fault>> {
+pub(super) async fn ask(service: &Service, asked: AskedTask) -> Option<Result<Answer, Fault>> {
     service.register_asked(vec![asked]).await.pop()
 }
 
@@ -118,7 +118,7 @@ async fn until_answered(service: &Service, world: &World, asked: AskedTask) -> A
     }
 }
 
-const fn id_of(answer: &Answer) -> Option<TaskId> {
+pub(super) const fn id_of(answer: &Answer) -> Option<TaskId> {
     match answer {
         Answer::Created(task)
         | Answer::Existing(task)

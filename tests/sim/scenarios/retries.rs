@@ -33,13 +33,13 @@ use crate::world::{Behaviour, World, callback, register};
 
 const SECOND: Duration = Duration::from_secs(1);
 
-fn kin(world: &World, kin: Kin) -> NewTask {
+pub(super) fn kin(world: &World, kin: Kin) -> NewTask {
     let mut task = callback(world.time.now().after(SECOND));
     task.draft.kin = Some(Box::new(kin));
     task
 }
 
-fn below(parent: TaskId, is_parent: bool) -> Kin {
+pub(super) fn below(parent: TaskId, is_parent: bool) -> Kin {
     Kin {
         parent: Some(parent),
         is_parent,
@@ -48,11 +48,11 @@ fn below(parent: TaskId, is_parent: bool) -> Kin {
     }
 }
 
-async fn add(service: &Service, task: NewTask) -> TaskId {
+pub(super) async fn add(service: &Service, task: NewTask) -> TaskId {
     register(service, vec![task]).await[0].id
 }
 
-async fn read(service: &Service, id: TaskId) -> TaskView {
+pub(super) async fn read(service: &Service, id: TaskId) -> TaskView {
     service.get(id, View::Basic).await.unwrap().unwrap()
 }
 
@@ -156,7 +156,7 @@ impl Tree {
 }
 
 /// The kinds of messages about a task, with how many names each has.
-fn kinds(world: &World, task: TaskId) -> BTreeMap<String, usize> {
+pub(super) fn kinds(world: &World, task: TaskId) -> BTreeMap<String, usize> {
     let told = messages(world).remove(&task.to_string());
     let text = |message: &Value, field: &str| message[field].as_str().unwrap().to_owned();
     let told = told.into_iter().flatten();

@@ -9,6 +9,7 @@ use crate::{
     model::{
         family::{self, Family, Outcome, Tree},
         ids::TaskId,
+        kin::Runs,
         record::{Change, Kind, Name, Record},
         row::TaskRow,
         task::Spec,
@@ -233,7 +234,7 @@ pub(in crate::flow) fn opened(
     opened: Opened,
 ) -> Wanted {
     let value = encode_opened(spec, ctx.now(), opened);
-    let written = family::opened_written(opened.round, opened.run);
+    let written = family::opened_written(opened.round, opened.run != Runs::None);
     (parent, child, value, written)
 }
 

@@ -23,6 +23,7 @@ use crate::{
     model::{
         family::{self, WAITING},
         ids::TaskId,
+        kin::Runs,
         row::{State, TaskRow},
         task::Spec,
     },
@@ -163,7 +164,7 @@ impl Releaser {
             return Ok(());
         }
         for (id, _) in children {
-            Box::pin(self.opener.again(*id, true)).await?;
+            Box::pin(self.opener.again(*id, Runs::Failed, None)).await?;
         }
         Ok(())
     }

@@ -28,6 +28,7 @@ use crate::{
         again::{self, Seen, Standing},
         family::{Outcome, Tree, TreeOutcome},
         ids::TaskId,
+        kin::Runs,
         row::{State, TaskRow},
     },
     schema::Opened,
@@ -115,8 +116,15 @@ impl Opener {
             };
             let Some(row) = row else { return Ok(None) };
             let above = row.detail.spec.parent();
+            if above.is_none() && !self.takes_key(&row).await? {
+                // Another task got the key behind the first check of the call.
+                return Ok(Some(false));
+            }
             if let Some(above) = above {
-                let opened = Opened { round, run: false };
+                let opened = Opened {
+                    round,
+                    run: Runs::None,
+                };
                 self.mark(above, &[(row.clone(), opened)]).await?;
             }
             levels.push(Level {
@@ -167,6 +175,14 @@ impl Opener {
         trees::put(&self.ctx, children.iter().map(row).collect()).await
     }
 
+    /// Lets a root, whose tree has ended and is to go on again, take its key back. False when another live task has it.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub(super) async fn takes_key(&self, root: &TaskRow) -> Result<bool, Fault> {
+        self.changer.takes_key(root).await
+    }
+
     /// Lets a task begin a round for which its row above is open, and below whose parent tasks may run. A root has no row.
     ///
     /// # Errors
@@ -177,6 +193,10 @@ impl Opener {
         }
         if row.detail.spec.is_parent() && !row.detail.erased {
             let read = trees::read(&self.ctx, row.id, Freshness::Serial).await?;
+            let is_root = row.detail.spec.parent().is_none();
+            if is_root && row.has_ended() && !self.takes_key(row).await? {
+                return Ok(Begun::Left);
+            }
             if read.round < opened.round {
                 let begun = trees::begin(&self.ctx, row.id, &read, opened.round).await?;
                 if matches!(begun, Written::Lost) {
@@ -184,7 +204,7 @@ impl Opener {
                 }
             }
         }
-        if opened.run && again::can_run(row) && self.changer.run_again(row, opened.round).await? {
+        if again::is_one(row, opened.run) && self.changer.run_again(row, opened).await? {
             return Ok(Begun::Run);
         }
         if again::can_wait(row) && self.wait(row, opened.round).await? {
@@ -199,7 +219,10 @@ impl Opener {
         let Some(parent) = row.detail.spec.parent() else {
             return Ok(false);
         };
-        let opened = Opened { round, run: true };
+        let opened = Opened {
+            round,
+            run: Runs::Failed,
+        };
         let waiting = trees::opened(&self.ctx, parent, row.id, &row.detail.spec, opened);
         trees::put_waiting(&self.ctx, vec![waiting]).await?;
         let waits = self.changer.wait_again(row, round).await?;
@@ -263,18 +286,26 @@ impl Opener {
     }
 
     /// Opens the row of a task that can run again, or its place in its tree, and lets it begin: the task, or the tree below it,
-    /// is open then. Of a parent the round is one that its row has not, so no check that is under way ends its tree.
+    /// is open then. Of a parent the round is one that its row has not, so no check that is under way ends its tree. With an
+    /// attempt the task begins only if that is its last one.
     ///
     /// # Errors
     /// When the store is away; repeating it is safe.
-    pub(super) async fn again(&self, task: TaskId, run: bool) -> Result<Begun, Fault> {
+    pub(super) async fn again(
+        &self,
+        task: TaskId,
+        run: Runs,
+        attempt: Option<u32>,
+    ) -> Result<Begun, Fault> {
         for _ in 0..FAMILY_RACES_MAX {
             let read = trees::read(&self.ctx, task, Freshness::Serial).await?;
             let Some(row) = self.mover.row(task).await? else {
                 return Ok(Begun::Left);
             };
-            let is_ready = again::can_run(&row) || again::can_wait(&row);
-            if !row.state.is_terminal() || !is_ready {
+            let waits = run == Runs::Failed && again::can_wait(&row);
+            let is_ready = waits || again::is_one(&row, run);
+            let is_other = attempt.is_some_and(|attempt| attempt != row.attempt);
+            if !row.state.is_terminal() || !is_ready || is_other {
                 return Ok(Begun::Before);
             }
             let round = again::next_round(read.tree, read.round, row.detail.rounds.round);

@@ -1,5 +1,5 @@
 //! The retrier runs the failed part of a tree again for clients: its tasks that failed, died or expired, and the children that
-//! were cancelled because the own run of their parent did not succeed.
+//! were cancelled because the own run of their parent did not succeed. It also reopens one task that has succeeded.
 //!
 //! It walks down from the task of the request, parents before their children, within a bound. The rows of the children are opened
 //! by pages, then the tree of their parent and all above (`reopen`), then the children begin. So a crash leaves nothing
@@ -15,15 +15,21 @@ use crate::{
     flow::base::{
         api::Fault,
         context::Context,
+        documents,
         read::find::{Finder, is_hidden},
         rows::transition::Mover,
         tables::trees::{self, Cursor},
     },
-    limits::{CHILDREN_PAGE, RETRIES_IN_FLIGHT_MAX, TREE_LEVELS_OPENED_MAX, TREE_RETRIES_MAX},
+    limits::{
+        CHILDREN_PAGE, FAMILY_RACES_MAX, RETRIES_IN_FLIGHT_MAX, TREE_LEVELS_OPENED_MAX,
+        TREE_RETRIES_MAX,
+    },
     model::{
         again,
         family::{Outcome, TreeOutcome},
         ids::TaskId,
+        kin::Runs,
+        reopen::{NotReopened, reopens},
         row::{State, TaskRow},
         task::Spec,
         time::Millis,
@@ -42,6 +48,8 @@ pub enum NotRetried {
     NothingFailed,
     /// It, or a tree that it is in, was cancelled as a whole.
     Cancelled,
+    /// Another live task has the key of the root of its tree.
+    KeyTaken,
 }
 
 /// The part of a tree that runs again.
@@ -66,7 +74,13 @@ struct Walk {
     open: VecDeque<TaskId>,
     done: TreeRetried,
     is_whole: bool,
+    ended: Ended,
+    /// Nothing runs again, since another task has the key of the root.
+    is_key_taken: bool,
 }
+
+/// The root of a tree that has ended, until it has taken its key back.
+struct Ended(Option<TaskRow>);
 
 impl Walk {
     fn note(&mut self, begun: Begun) {
@@ -128,9 +142,9 @@ impl Retrier {
             return Ok(Some(Err(NotRetried::NoTree)));
         }
         let now = self.ctx.now();
-        if self.is_cancelled(root, &view.spec).await? {
+        let Some(ended) = self.ended_root(root, &view.spec).await? else {
             return Ok(Some(Err(NotRetried::Cancelled)));
-        }
+        };
         let row = self.mover.row(root).await?;
         let row = match row.as_ref().map(|row| (row, why_not(row, before))) {
             None => return Ok(Some(Err(NotRetried::GoesOn))),
@@ -143,6 +157,8 @@ impl Retrier {
             open: VecDeque::new(),
             done: TreeRetried::default(),
             is_whole: true,
+            ended,
+            is_key_taken: false,
         };
         if walk.failed(row) {
             self.begin(row, &mut walk).await?;
@@ -156,29 +172,78 @@ impl Retrier {
                 break;
             }
         }
+        if walk.is_key_taken {
+            return Ok(Some(Err(NotRetried::KeyTaken)));
+        }
         walk.done.next = (!walk.is_whole).then_some(before.unwrap_or(now));
         Ok(Some(Ok(walk.done)))
     }
 
-    /// Tells whether a task, or one above it, was cancelled with all below.
-    async fn is_cancelled(&self, task: TaskId, spec: &Arc<Spec>) -> Result<bool, Fault> {
+    /// Lets a task of a tree that has succeeded begin a new round; none when there is no such task. With an attempt, or the name
+    /// of a worker, only if its last attempt is this one, or that worker's.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn reopen(
+        &self,
+        id: TaskId,
+        attempt: Option<u32>,
+        worker: Option<&str>,
+    ) -> Result<Option<Result<(), NotReopened>>, Fault> {
+        let Some(view) = self.finder.listed(id).await? else {
+            return Ok(None);
+        };
+        for _ in 0..FAMILY_RACES_MAX {
+            let row = self.mover.row(id).await?;
+            match reopens(row.as_ref(), attempt, worker) {
+                Ok(true) => {}
+                Ok(false) => return Ok(Some(Ok(()))),
+                Err(why) => return Ok(Some(Err(why))),
+            }
+            let Some(mut ended) = self.ended_root(id, &view.spec).await? else {
+                return Ok(Some(Err(NotReopened::Cancelled)));
+            };
+            if !self.has_key(&mut ended).await? {
+                return Ok(Some(Err(NotReopened::KeyTaken)));
+            }
+            match self.opener.again(id, Runs::Succeeded, attempt).await? {
+                Begun::Run => return Ok(Some(Ok(()))),
+                Begun::Left => return Ok(Some(Err(NotReopened::Gone))),
+                // Another request was first: its row says how the task stands.
+                Begun::Before => {}
+            }
+        }
+        Err(documents::raced(format_args!("the tree of {id}")))
+    }
+
+    /// Looks at a task and those above it. None when one of them was cancelled with all below. Else the root, if its tree has
+    /// ended: it is to take its key back before anything is written.
+    async fn ended_root(&self, task: TaskId, spec: &Arc<Spec>) -> Result<Option<Ended>, Fault> {
         let (mut at, mut spec) = (task, Arc::clone(spec));
         for _ in 0..=TREE_LEVELS_OPENED_MAX {
             let row = self.mover.row(at).await?;
             let has_ended_so = row.as_ref().is_some_and(again::is_cancelled);
             if has_ended_so || (spec.is_parent() && trees::is_cancelled(&self.ctx, at).await?) {
-                return Ok(true);
+                return Ok(None);
             }
             let Some(above) = spec.parent() else {
-                return Ok(false);
+                return Ok(Some(Ended(row.filter(TaskRow::has_ended))));
             };
             // A parent that is gone says nothing, and what is below it cannot run again.
             let Some(view) = self.finder.listed(above).await? else {
-                return Ok(false);
+                return Ok(Some(Ended(None)));
             };
             (at, spec) = (above, view.spec);
         }
-        Ok(false)
+        Ok(Some(Ended(None)))
+    }
+
+    /// Lets the root of the tree take its key back, if it is to and has one. False when another live task has the key.
+    async fn has_key(&self, root: &mut Ended) -> Result<bool, Fault> {
+        match root.0.take() {
+            Some(root) => self.opener.takes_key(&root).await,
+            None => Ok(true),
+        }
     }
 
     /// Runs again what failed among the children of a parent, and notes those below which something may have failed. A part that
@@ -259,7 +324,8 @@ impl Retrier {
                 self.parent_again(&row, walk).await?;
             } else {
                 let round = row.detail.rounds.round.saturating_add(1);
-                leaves.push((row, Opened { round, run: true }));
+                let run = Runs::Failed;
+                leaves.push((row, Opened { round, run }));
             }
         }
         self.leaves(parent, leaves, walk).await
@@ -274,13 +340,25 @@ impl Retrier {
         self.begin(row, walk).await
     }
 
+    /// Lets the tree of a walk go on, before its first write. False when another task has the key of the root: the walk is over.
+    async fn goes_on(&self, walk: &mut Walk) -> Result<bool, Fault> {
+        if !walk.is_key_taken && !self.has_key(&mut walk.ended).await? {
+            walk.is_key_taken = true;
+            walk.is_whole = false;
+        }
+        Ok(!walk.is_key_taken)
+    }
+
     /// Lets a task begin another round. The rows of the children that wait for it are opened first, so its tree does not end
     /// without them if the call dies in between.
     async fn begin(&self, row: &TaskRow, walk: &mut Walk) -> Result<(), Fault> {
+        if !self.goes_on(walk).await? {
+            return Ok(());
+        }
         if row.detail.spec.is_parent() {
             self.mark_waiting(row.id).await?;
         }
-        walk.note(self.opener.again(row.id, true).await?);
+        walk.note(self.opener.again(row.id, Runs::Failed, None).await?);
         Ok(())
     }
 
@@ -307,7 +385,8 @@ impl Retrier {
                     };
                     parents.extend(row.detail.spec.is_parent().then_some(row.id));
                     let round = row.detail.rounds.round.saturating_add(1);
-                    waiting.push((row, Opened { round, run: true }));
+                    let run = Runs::Failed;
+                    waiting.push((row, Opened { round, run }));
                 }
                 self.opener.mark(parent, &waiting).await?;
                 from = page.next;
@@ -327,7 +406,7 @@ impl Retrier {
             leaves.truncate(walk.room);
             walk.is_whole = false;
         }
-        if leaves.is_empty() {
+        if leaves.is_empty() || !self.goes_on(walk).await? {
             return Ok(());
         }
         self.opener.mark(parent, &leaves).await?;

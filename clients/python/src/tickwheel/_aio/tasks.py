@@ -17,6 +17,7 @@ from ..models import (
     CancelTreeResponse,
     ListTasksAnswer,
     MessagesAnswer,
+    ReopenAnswer,
     RescheduleResponse,
     RetryFailedAnswer,
     TaskEvent,
@@ -291,6 +292,12 @@ class Tasks(Group):
             "retryFailed", "POST", _ONE + "/retry-failed", RetryFailedAnswer, {"id": id}, body=body
         )
         return await self._send(call)
+
+    async def reopen(self, id: str, *, attempt: int | None = None) -> TaskResponse:
+        """Lets a task of a tree that has succeeded run again; with `attempt`, only if that is its last one."""
+        body = {} if attempt is None else {"attempt": attempt}
+        call: Call[ReopenAnswer] = Call("reopenTask", "POST", _ONE + "/reopen", ReopenAnswer, {"id": id}, body=body)
+        return (await self._send(call)).task
 
     def _limit(self, timeout: Duration | None) -> float:
         return self._transport.options.timeout if timeout is None else seconds(timeout)

@@ -14,9 +14,11 @@ from ..models import (
     HeartbeatResult,
     LeaveAnswer,
     PollAnswer,
+    ReopenAnswer,
     SettleAnswer,
     SettleResult,
     SubscribeAnswer,
+    TaskResponse,
 )
 from ..requests import ClaimItem, HeartbeatItem, SettleItem
 from .group import Group
@@ -92,3 +94,9 @@ class WorkerCalls(Group):
             "subscribe", "POST", "/v1/worker/subscribe", SubscribeAnswer, body=body, repeatable=True
         )
         return await self._send(call)
+
+    async def reopen(self, worker: str, id: str, attempt: int) -> TaskResponse:
+        """Takes up a task of a tree again that this worker had, and that has succeeded."""
+        body = {"worker": worker, "id": id, "attempt": attempt}
+        call: Call[ReopenAnswer] = Call("reopen", "POST", "/v1/worker/reopen", ReopenAnswer, body=body)
+        return (await self._send(call)).task
