@@ -391,6 +391,23 @@ async fn a_retry_of_a_large_tree_goes_on_until_it_is_complete() {
     );
 }
 
+#[tokio::test]
+async fn calls_about_rounds_and_children_name_their_attempt_and_say_what_was_refused() {
+    let peer = Peer::start(|uri, body| match uri.path().rsplit('/').next() {
+        Some("reopen") if body["attempt"] == 7 => problem(StatusCode::CONFLICT, false),
+        Some("reopen") => Json(json!({"task": task("enqueued")})).into_response(),
+        Some("children-complete") => Json(task("waiting_for_children")).into_response(),
+        _ => problem(StatusCode::NOT_FOUND, false),
+    });
+    let client = Client::connect(&peer.await.url()).unwrap();
+    let open = client.reopen(id(), None).await.unwrap();
+    assert_eq!(open.task.state, TaskState::Enqueued);
+    let refused = client.reopen(id(), Some(7)).await.unwrap_err();
+    assert!(matches!(refused, Error::Refused { .. }), "{refused}");
+    let held = client.complete_children(id()).await.unwrap();
+    assert_eq!(held.state, TaskState::WaitingForChildren);
+}
+
 #[test]
 fn an_address_that_is_none_is_refused() {
     // People write it in this way.

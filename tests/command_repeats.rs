@@ -129,3 +129,44 @@ async fn a_retry_of_a_tree_that_goes_on_is_refused() {
         assert!(err(&refused).contains(code), "{}", err(&refused));
     }
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_held_tree_is_completed_and_a_task_that_goes_on_is_not_reopened() {
+    let site = Site::start().await;
+    let held =
+        "task register --callback a --delay 1h --may-have-children --children-within 30m -o json";
+    let held: Vec<&str> = held.split(' ').collect();
+    let made = json(&run(&site.url, &held, "").await);
+    assert_eq!(made["children_within"], "30m", "{made}");
+    let id = made["id"].as_str().unwrap();
+    for _ in 0..2 {
+        let told = run(&site.url, &["task", "children-complete", id], "").await;
+        assert!(told.status.success(), "{}", err(&told));
+    }
+    for arguments in [
+        &["task", "reopen", id][..],
+        &["task", "reopen", id, "--attempt", "3"],
+    ] {
+        let refused = run(&site.url, arguments, "").await;
+        assert!(!refused.status.success());
+        assert!(err(&refused).contains("goes on"), "{}", err(&refused));
+    }
+    let alone = run(
+        &site.url,
+        &[
+            "task",
+            "register",
+            "--callback",
+            "a",
+            "--children-within",
+            "1h",
+        ],
+        "",
+    )
+    .await;
+    assert!(
+        err(&alone).contains("--may-have-children"),
+        "{}",
+        err(&alone)
+    );
+}

@@ -100,6 +100,7 @@ pub(crate) fn task() -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
             next: None,

@@ -34,16 +34,22 @@ fn outcome() -> Outcome {
     }
 }
 
-fn families() -> [Family; 3] {
+fn families() -> [Family; 4] {
     let family = |tree, round, cancelled| Family {
         tree,
         round,
         cancelled,
+        complete: false,
+    };
+    let complete = Family {
+        complete: true,
+        ..Family::NEW
     };
     [
         family(Tree::Closing, 0, None),
         family(Tree::Faulted, 3, None),
         family(Tree::Cancelled, 0, Some(START)),
+        complete,
     ]
 }
 

@@ -167,6 +167,13 @@ pub struct TaskRequest {
     )]
     #[cfg_attr(feature = "server", schema(no_recursion, max_items = 999))]
     pub children: Option<Vec<TaskRequest>>,
+    /// How long behind the end of its own run its tree is held open for children to come, whatever has ended in it: 30 days at
+    /// most, and with `children` alone. `children_complete` ends the hold.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children_within: Option<DurationText>,
+    /// Whether this child is the last one: the tree of its parent is held open no longer. A batch says so behind its last task.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub children_complete: bool,
     /// Tasks that are registered when this one ends; at most 8, and each may have some itself. Only for tasks of a callback.
     #[serde(
         default,

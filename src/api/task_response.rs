@@ -47,6 +47,9 @@ pub struct TaskResponse {
     /// Whether it starts when the own run of its parent has succeeded.
     #[serde(default, skip_serializing_if = "is_false")]
     pub after_parent: bool,
+    /// How long behind the end of its own run its tree is held open for children to come.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub children_within: Option<DurationText>,
     /// The tasks that it waits for, or waited for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after: Option<AfterResponse>,
@@ -115,7 +118,8 @@ pub struct TaskResponse {
     pub result_bytes: Option<u64>,
     /// The reason of an end that no call and no attempt has brought: `dropped` by the gate of its callback, `replaced` by another
     /// task of its key, `parent_failed`, since the own run of its parent did not succeed, or how its wait for other tasks ended:
-    /// `dependency_failed`, `dependency_missing`, `deadline_passed`.
+    /// `dependency_failed`, `dependency_missing`, `deadline_passed`. Of a tree that was held open for children to come:
+    /// `children_time_passed`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// The first thing that keeps it from running; view=FULL. `why` of the task tells all of them.

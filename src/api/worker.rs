@@ -289,6 +289,10 @@ pub struct SettleItem {
     /// own rule).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub delay: Option<DurationText>,
+    /// All children were added: the tree of the task, which is held open for them, ends as others do. With `succeeded` and
+    /// `failed`.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub children_complete: bool,
 }
 
 /// How an attempt ended.

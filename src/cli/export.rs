@@ -230,6 +230,8 @@ fn request(task: TaskResponse) -> TaskRequest {
         parent: None,
         children: None,
         after_parent: false,
+        children_within: None,
+        children_complete: false,
         // Its dependencies have other ids where it is imported.
         after: None,
         collection: task.collection,

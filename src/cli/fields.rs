@@ -4,7 +4,7 @@ use super::Failure;
 use crate::client::{Error, Problem};
 
 /// Fields and query parameters of the service, and the flags they come from. A field stands behind the fields in it.
-const FLAGS: [(&str, &str); 102] = [
+const FLAGS: [(&str, &str); 105] = [
     ("/callback", "--callback"),
     ("/callbacks", "--callback"),
     ("/kafka/topic", "--topic"),
@@ -39,6 +39,9 @@ const FLAGS: [(&str, &str); 102] = [
     ("/ordering_key", "--ordering-key"),
     ("/parent", "--parent"),
     ("/children", "--may-have-children"),
+    ("/attempt", "--attempt"),
+    ("/children_within", "--children-within"),
+    ("/children_complete", "--children-complete"),
     ("/after_parent", "--after-parent"),
     ("/after/ids", "--after"),
     ("/after/condition", "--after-condition"),

@@ -141,6 +141,12 @@ pub(super) struct RegisterArgs {
     /// Says that children will be added to it: it has a tree from the beginning.
     #[arg(long, conflicts_with = "topic")]
     may_have_children: bool,
+    /// Holds its tree open for children to come, for so long behind the end of its own run, such as 1h; at most 30d.
+    #[arg(long, value_name = "DURATION", requires = "may_have_children", value_parser = times::duration_text)]
+    children_within: Option<DurationText>,
+    /// Says that it is the last child: the tree of its parent is held open no longer.
+    #[arg(long, requires = "parent")]
+    children_complete: bool,
     /// The outcome when the key names a live task: reject (fail), ignore (show that task) or replace (cancel it).
     #[arg(long, value_name = "WISH", value_parser = on_conflict, requires = "key", conflicts_with = "topic")]
     on_conflict: Option<OnConflict>,
@@ -269,6 +275,8 @@ impl RegisterArgs {
             after_parent: self.after_parent,
             after: self.wait.after(),
             children: self.may_have_children.then(Vec::new),
+            children_within: self.children_within,
+            children_complete: self.children_complete,
             collection: self.collection,
             start_time,
             delay,

@@ -107,6 +107,8 @@ pub(super) enum Command {
     RetryFailed(retry_failed::Command),
     /// Print what the worker of an attempt has told: each progress note of its heartbeats that was new.
     Messages(messages::Command),
+    /// Say that all children of a task were added, whose tree --children-within holds open for them.
+    ChildrenComplete(TaskArgs),
     /// Let a task of a tree that has succeeded run again: it begins a new round, and the trees that it is in go on.
     #[command(after_help = reopen::EXAMPLES)]
     Reopen(reopen::Command),
@@ -200,6 +202,11 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         Command::RetryFailed(command) => retry_failed::run(command).await,
         Command::Messages(command) => messages::run(command).await,
         Command::Reopen(command) => reopen::run(command).await,
+        Command::ChildrenComplete(of) => {
+            let task = of.client()?.complete_children(of.id).await?;
+            print(of.client.print.output, Some("is complete"), &task)?;
+            Ok(Exit::Ok)
+        }
         Command::Tree(command) => tree::run(command).await,
         Command::Reschedule {
             id,

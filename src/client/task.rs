@@ -286,6 +286,20 @@ impl Task {
         self
     }
 
+    /// Holds the tree of the task open for children to come, for so long behind the end of its own run: 30 days at most.
+    /// [`Client::complete_children`](super::Client::complete_children) ends that, or a child with [`Task::children_complete`].
+    pub fn children_within(mut self, within: Duration) -> Self {
+        self.request.children.get_or_insert_default();
+        self.request.children_within = Some(within.into());
+        self
+    }
+
+    /// Says that the task is the last child: the tree of its parent is held open no longer.
+    pub const fn children_complete(mut self) -> Self {
+        self.request.children_complete = true;
+        self
+    }
+
     /// Adds a child that is registered with the task: up to 1000 tasks and 40 levels in all. By default it starts with the
     /// root, and its delay counts from the start of the root.
     pub fn child(mut self, child: Self) -> Self {

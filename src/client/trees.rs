@@ -4,9 +4,12 @@ use reqwest::Method;
 
 use super::{Client, Error, json};
 use crate::{
-    api::tree::{
-        CancelRequest, CancelTreeResponse, ReopenRequest, ReopenResponse, RetryFailedRequest,
-        RetryFailedResponse, TreeResponse,
+    api::{
+        task_response::TaskResponse,
+        tree::{
+            CancelRequest, CancelTreeResponse, ReopenRequest, ReopenResponse, RetryFailedRequest,
+            RetryFailedResponse, TreeResponse,
+        },
     },
     model::ids::TaskId,
 };
@@ -104,5 +107,15 @@ impl Client {
         let body = json(&ReopenRequest { attempt })?;
         let path = format!("/v1/tasks/{id}/reopen");
         self.call(Method::POST, &path, Some(body), true).await
+    }
+    /// Says that all children of a task were added, whose tree [`Task::children_within`](super::Task::children_within) holds open
+    /// for them. Returns the task. A call whose answer was lost is repeated.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`] when no task has this id, [`Error::Refused`] when its tree is not held open, has ended or was
+    /// cancelled.
+    pub async fn complete_children(&self, id: TaskId) -> Result<TaskResponse, Error> {
+        let path = format!("/v1/tasks/{id}/children-complete");
+        self.call(Method::POST, &path, None, true).await
     }
 }

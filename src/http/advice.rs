@@ -164,7 +164,9 @@ impl Code {
             Self::InATree => {
                 "Run the failed part of its tree again with `retry-failed`: docs/trees.md."
             }
-            Self::TreeEnded => "Register the task by itself, or under a parent that goes on.",
+            Self::TreeEnded => {
+                "Register the task by itself, or under a parent that goes on; `children_within` holds a tree open."
+            }
             Self::TooManyCallbacks => "Delete configurations that are not needed.",
             Self::ScheduleNotFound => "It was never set, or it was deleted.",
             Self::ScheduleEnded => "Set it again with later times or a higher limit.",

@@ -87,6 +87,7 @@ impl Calls {
             tasks::run, Produce, Task, Changes;
             trees::retry_failed, Produce, Whole, Changes;
             trees::reopen, Produce, Whole, Changes;
+            trees::children_complete, Produce, Whole, Changes;
             tasks::redeliver, Produce, Task, Changes;
         }
 

@@ -35,6 +35,9 @@ pub const FAMILY_KEPT: Duration = Duration::from_secs(8 * 24 * 3600);
 /// Children that one check releases at once when the own run of their parent has ended: they share syncs.
 pub const RELEASES_IN_FLIGHT_MAX: usize = 32;
 
+/// How long a tree is held open for children to come, at most: longer waits are those of a client that has forgotten them.
+pub const CHILDREN_WITHIN_MAX: Duration = Duration::from_secs(30 * 24 * 3600);
+
 /// Tasks of a tree that is registered in one request.
 pub const TREE_TASKS_MAX: usize = 1000;
 

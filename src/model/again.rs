@@ -6,7 +6,7 @@
 //! written in the round before is refused.
 
 use super::{
-    event::Refusal,
+    event::{Event, Refusal},
     family::{self, Tree},
     kin::{Again, PARENT_FAILED, Rounds, Runs, TreeEnd, TreeOutcome},
     restart,
@@ -139,8 +139,21 @@ pub const fn next_round(tree: Tree, of_record: u32, of_row: u32) -> u32 {
     }
 }
 
+/// The row of a task after an event of its rounds.
+pub(super) fn next(base: TaskRow, event: &Event, now: Millis) -> Result<TaskRow, Refusal> {
+    match *event {
+        Event::Again { round, what } => again(base, round, what),
+        Event::TreeEnded {
+            outcome,
+            time_passed,
+            round,
+        } => tree_ended(base, (outcome, time_passed), round, now),
+        _ => Err(Refusal::Stale),
+    }
+}
+
 /// The row of a task that goes on in a round.
-pub(super) fn again(base: TaskRow, round: u32, what: Again) -> Result<TaskRow, Refusal> {
+fn again(base: TaskRow, round: u32, what: Again) -> Result<TaskRow, Refusal> {
     if round <= base.detail.rounds.round || !base.state.is_terminal() {
         return Err(Refusal::Stale);
     }
@@ -220,9 +233,9 @@ fn began(base: TaskRow, round: u32, awaits: bool) -> TaskRow {
 }
 
 /// The row of a task whose own run had ended, and now its tree, in this round.
-pub(super) fn tree_ended(
+fn tree_ended(
     base: TaskRow,
-    outcome: TreeOutcome,
+    (outcome, children_time_passed): (TreeOutcome, bool),
     round: u32,
     now: Millis,
 ) -> Result<TaskRow, Refusal> {
@@ -232,6 +245,7 @@ pub(super) fn tree_ended(
     let tree = Some(TreeEnd { outcome, at: now });
     let detail = Detail {
         tree,
+        children_time_passed,
         ..base.detail
     };
     Ok(TaskRow { detail, ..base })
@@ -244,12 +258,7 @@ mod tests {
     use uuid::Uuid;
 
     use super::*;
-    use crate::model::{
-        fixtures,
-        kin::Kin,
-        state::{self, Event},
-        task::Spec,
-    };
+    use crate::model::{fixtures, kin::Kin, state, task::Spec};
 
     const NOW: Millis = Millis(fixtures::START.0 + 60_000);
 
@@ -307,6 +316,7 @@ mod tests {
         assert_eq!(next(&open, again(1, Again::Tree)), stale);
         let of = |round| Event::TreeEnded {
             outcome: TreeOutcome::Completed,
+            time_passed: false,
             round,
         };
         assert_eq!(next(&open, of(0)), stale);

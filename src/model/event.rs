@@ -133,6 +133,8 @@ pub enum Event {
     TreeEnded {
         /// How.
         outcome: TreeOutcome,
+        /// It was held open for children to come, and their time has passed.
+        time_passed: bool,
         /// The round that has ended.
         round: u32,
     },

@@ -24,6 +24,9 @@
 //! Only then does the child begin its round. So nothing runs below a parent whose row says that its tree has ended. A child whose
 //! row is open for a round that it has not begun is what a call leaves that died: the check of its parent lets it begin.
 //!
+//! A parent may say that children are to come. Behind the end of its own run its tree is held open then, for a time, or until its
+//! record says that all were added. A hold only puts off the first step of an end, which is a hint: no add relies on it.
+//!
 //! A tree may be cancelled as a whole. Its record says so first, by one conditional write, in whatever state it is, and each
 //! later write leaves that as it is. Adds that find it there are refused, and the end that a check was about to write is refused
 //! by the store. Behind the write, checks cancel the children that their rows name, and write the same into the records of those
@@ -183,6 +186,8 @@ pub struct Family {
     pub round: u32,
     /// When the tree was cancelled as a whole; none when it was not. Once written it stays.
     pub cancelled: Option<Millis>,
+    /// All children were added, as its client or its run has said. Once written it stays, also in later rounds.
+    pub complete: bool,
 }
 
 impl Family {
@@ -191,6 +196,7 @@ impl Family {
         tree: Tree::Open,
         round: 0,
         cancelled: None,
+        complete: false,
     };
 }
 
@@ -266,6 +272,45 @@ pub const fn check(tree: Tree, run_ended: bool) -> Check {
         Tree::Open => Check::Sweep,
         // The check that wrote it may be dead: any check takes it over.
         Tree::Closing => Check::Read,
+    }
+}
+
+/// Returns until when the tree of a parent is held open for children to come, by its row and by the marks of its record. None
+/// where it is not: its run goes on, which holds the tree by itself, or was cancelled, so that it adds none.
+#[must_use]
+pub fn held_until(row: &TaskRow, complete: bool, is_cancelled: bool) -> Option<Millis> {
+    let kin = row.detail.spec.kin.as_deref()?;
+    let within = kin.children_within.filter(|_| kin.is_parent)?;
+    let is_over = row.state.is_terminal() && row.state != State::Cancelled;
+    let waits = is_over && !complete && !is_cancelled;
+    row.detail
+        .end_time
+        .filter(|_| waits)
+        .map(|end| end.after(within))
+}
+
+/// The next step of a wish to note that all children were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Completion {
+    /// Write it into the record.
+    Write,
+    /// It was written before.
+    Before,
+    /// The tree has ended without.
+    Late,
+    /// The tree was cancelled.
+    Cancelled,
+}
+
+/// Decides about such a wish by the record of the parent, which was read serially.
+#[must_use]
+pub const fn complete(tree: Tree, is_complete: bool, is_cancelled: bool) -> Completion {
+    match tree {
+        Tree::Cancelled => Completion::Cancelled,
+        _ if is_complete => Completion::Before,
+        Tree::Completed | Tree::Faulted => Completion::Late,
+        Tree::Open | Tree::Closing if is_cancelled => Completion::Cancelled,
+        Tree::Open | Tree::Closing => Completion::Write,
     }
 }
 
@@ -365,7 +410,7 @@ pub enum Refusal {
     Replaced(TaskId),
     /// The parent has ended, with its tree if it has one.
     #[error(
-        "the tree of {0} has ended; register the task without `parent`, or under a task that goes on"
+        "the tree of {0} has ended; register the task without `parent`, or under a task that goes on; `children_within` of a parent holds its tree open for children to come"
     )]
     Ended(TaskId),
     /// The tree of the parent was cancelled.

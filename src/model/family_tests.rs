@@ -207,3 +207,48 @@ fn places_of_children_are_fixed() {
     }
     assert_eq!(seed(id, &[3, 1]), seed(id, &[3, 1]));
 }
+
+#[test]
+fn a_tree_is_held_open_behind_its_run_until_its_time_or_a_word() {
+    let hour = Duration::from_secs(3600);
+    let kin = Kin {
+        is_parent: true,
+        children_within: Some(hour),
+        ..Kin::default()
+    };
+    let spec = |kin| Spec {
+        kin: Some(Box::new(kin)),
+        ..fixtures::spec()
+    };
+    let held = Arc::new(spec(kin));
+    for state in State::ALL {
+        let mut row = fixtures::row(state, &held);
+        row.detail.end_time = state.is_terminal().then_some(fixtures::START);
+        let holds = state.is_terminal() && state != State::Cancelled;
+        let until = holds.then(|| fixtures::START.after(hour));
+        assert_eq!(held_until(&row, false, false), until, "{state:?}");
+        for (complete, cancelled) in [(true, false), (false, true)] {
+            assert_eq!(held_until(&row, complete, cancelled), None, "{state:?}");
+        }
+        let plain = Kin {
+            children_within: None,
+            ..kin
+        };
+        row.detail.spec = Arc::new(spec(plain));
+        assert_eq!(held_until(&row, false, false), None, "{state:?}");
+    }
+}
+
+#[test]
+fn the_word_that_all_children_were_added_is_noted_once_and_not_behind_the_end() {
+    for tree in [Tree::Open, Tree::Closing] {
+        assert_eq!(complete(tree, false, false), Completion::Write);
+        assert_eq!(complete(tree, true, false), Completion::Before);
+        assert_eq!(complete(tree, false, true), Completion::Cancelled);
+    }
+    for tree in [Tree::Completed, Tree::Faulted] {
+        assert_eq!(complete(tree, false, false), Completion::Late);
+        assert_eq!(complete(tree, true, false), Completion::Before);
+    }
+    assert_eq!(complete(Tree::Cancelled, true, true), Completion::Cancelled);
+}

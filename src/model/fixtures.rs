@@ -140,6 +140,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            children_time_passed: false,
             rounds: Rounds::default(),
             history: History::default(),
             next: None,

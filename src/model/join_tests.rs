@@ -161,6 +161,7 @@ fn a_child_waits_for_nothing_that_could_wait_for_its_tree() {
             is_parent,
             after_parent,
             undoes: false,
+            children_within: None,
         };
         Some(Box::new(kin))
     };

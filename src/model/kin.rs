@@ -1,5 +1,7 @@
 //! The kin tells specs and rows where a task stands in its tree, and how the tree ended.
 
+use std::time::Duration;
+
 use super::{ids::TaskId, time::Millis};
 
 /// The error of a task that waited for the own run of its parent, which did not succeed.
@@ -16,6 +18,8 @@ pub struct Kin {
     pub after_parent: bool,
     /// It follows an end that was no success, or a task that does: a cancel of its tree passes over it. The service sets it.
     pub undoes: bool,
+    /// Its tree is held open for children to come for so long behind the end of its own run.
+    pub children_within: Option<Duration>,
 }
 
 /// How often a task of a tree began again.

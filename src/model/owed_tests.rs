@@ -116,9 +116,14 @@ fn events(row: Option<&TaskRow>) -> Vec<Event> {
         Event::Erase,
         again(Again::Tree),
         again(Again::Run { start: START }),
+        again(Again::Reopen { start: START }),
         again(Again::Nothing),
     ];
-    events.extend(TreeOutcome::ALL.map(|outcome| Event::TreeEnded { outcome, round }));
+    events.extend(TreeOutcome::ALL.map(|outcome| Event::TreeEnded {
+        outcome,
+        time_passed: false,
+        round,
+    }));
     events
 }
 
@@ -205,7 +210,7 @@ fn no_change_of_a_row_forgets_what_its_end_owes() {
         let forgetting = match event {
             Event::Redrive { .. } => Forgetting::Run,
             Event::Again {
-                what: Again::Run { .. } | Again::Wait,
+                what: Again::Run { .. } | Again::Reopen { .. } | Again::Wait,
                 ..
             } => Forgetting::Run,
             Event::Again {

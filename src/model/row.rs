@@ -50,6 +50,8 @@ pub struct Detail {
     pub erased: bool,
     /// How its tree ended, once it has; only for a task that may have children.
     pub tree: Option<TreeEnd>,
+    /// The tree ended since the time for further children had passed ([`super::family::held_until`]).
+    pub children_time_passed: bool,
     /// How often it began again with its tree.
     pub rounds: Rounds,
     /// Its attempts before the last one.

@@ -52,8 +52,7 @@ pub struct Transition {
     pub expect: Expect,
     /// The row that replaces it: every column.
     pub row: TaskRow,
-    /// How long the row lives from now on; none is for ever. Only terminal rows have one, if
-    /// `TERMINAL_TTL_MAX` is enough for them.
+    /// How long the row lives from now on; none is for ever. Only terminal rows have one, if `TERMINAL_TTL_MAX` is enough.
     pub ttl: Option<Duration>,
 }
 
@@ -101,10 +100,9 @@ pub fn next(
             heartbeat,
             now,
         )?,
-        Event::TreeEnded { outcome, round } if state.is_terminal() => {
-            again::tree_ended(base, outcome, round, now)?
+        event @ (Event::TreeEnded { .. } | Event::Again { .. }) if state.is_terminal() => {
+            again::next(base, &event, now)?
         }
-        Event::Again { round, what } => again::again(base, round, what)?,
         event => moved(base, event, now)?,
     };
     let last = last.max(looked_at_until(id, acts_until.max(row.next)));
@@ -284,6 +282,7 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            children_time_passed: false,
             rounds: Rounds::default(),
             history: History::default(),
             next: None,

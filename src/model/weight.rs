@@ -285,6 +285,7 @@ impl Scale {
             died: _,
             erased: _,
             tree: _,
+            children_time_passed: _,
             rounds: _,
             history,
             next,

@@ -122,6 +122,7 @@ fn full() -> TaskMessage {
         is_parent: true,
         after_parent: false,
         undoes: false,
+        children_within: None,
     }));
     spec.body = Body::Inline(Content {
         payload: Bytes::from_static(b"\x00\xff{"),

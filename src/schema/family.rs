@@ -140,6 +140,7 @@ pub fn encode_family(family: Family) -> Bytes {
         tree: family.tree.number(),
         round: family.round,
         cancelled_ms: family.cancelled.map(|at| at.0),
+        complete: family.complete,
     };
     message.encode_to_vec().into()
 }
@@ -154,6 +155,7 @@ pub fn decode_family(value: Bytes) -> Result<Family, Malformed> {
         tree: Tree::from_number(message.tree).ok_or(Malformed::OutOfRange("tree"))?,
         round: message.round,
         cancelled: message.cancelled_ms.map(Millis),
+        complete: message.complete,
     })
 }
 
@@ -202,6 +204,7 @@ mod tests {
                 tree,
                 round: 7,
                 cancelled,
+                complete: cancelled.is_some(),
             };
             assert_eq!(decode_family(encode_family(family)), Ok(family));
         }

@@ -1,12 +1,14 @@
 //! The codec of the kin converts the places of tasks in trees, and the ends of trees, to and from messages.
 
+use std::time::Duration;
+
 use uuid::Uuid;
 
 use super::{Malformed, v1};
 use crate::model::{
     ids::TaskId,
     kin::{Kin, Rounds, TreeEnd, TreeOutcome},
-    time::Millis,
+    time::{Millis, whole_millis},
 };
 
 pub(super) fn to_message(kin: &Kin) -> v1::Kin {
@@ -16,6 +18,7 @@ pub(super) fn to_message(kin: &Kin) -> v1::Kin {
         is_parent: kin.is_parent,
         after_parent: kin.after_parent,
         undoes: kin.undoes,
+        children_within_ms: kin.children_within.map(millis),
     }
 }
 
@@ -35,7 +38,17 @@ pub(super) fn from_message(message: Option<&v1::Kin>) -> Result<Option<Box<Kin>>
         is_parent: message.is_parent,
         after_parent: message.after_parent,
         undoes: message.undoes,
+        children_within: message.children_within_ms.map(duration),
     })))
+}
+
+/// A duration beyond the reach of instants is for ever, and is written so again.
+fn duration(millis: u64) -> Duration {
+    Duration::from_millis(millis.min(i64::MAX.unsigned_abs()))
+}
+
+fn millis(duration: Duration) -> u64 {
+    whole_millis(duration).unsigned_abs()
 }
 
 /// Converts the end of a tree to its message.

@@ -350,6 +350,7 @@ mod tests {
                 is_parent: true,
                 after_parent: true,
                 undoes: true,
+                children_within: Some(Duration::from_secs(3600)),
             })),
             after: Some(Box::new(After {
                 condition: Condition::AllEnded,

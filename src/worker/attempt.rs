@@ -5,7 +5,10 @@
 //! a margin earlier, counted by the monotonic clock from **before** it sent the request. A process that was
 //! suspended finds its deadline passed.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use parking_lot::Mutex;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +37,8 @@ pub(crate) struct Attempt {
     /// When it has taken too long by the limit of its task, less a margin; none without one.
     ends: Option<Moment>,
     progress: Mutex<Option<serde_json::Value>>,
+    /// The callback has added all children of the task.
+    children_complete: AtomicBool,
     /// Cancelled when somebody asks to cancel the task: the callback is told.
     pub(crate) cancelled: CancellationToken,
     /// Cancelled when the attempt is not the live one any more, or must end now: the callback is dropped.
@@ -49,6 +54,7 @@ impl Attempt {
             deadline: Mutex::new(deadline(lease_start, heartbeat_timeout)),
             ends: None,
             progress: Mutex::new(None),
+            children_complete: AtomicBool::new(false),
             cancelled: CancellationToken::new(),
             lost: CancellationToken::new(),
         }
@@ -109,6 +115,14 @@ impl Attempt {
 
     pub(crate) fn set_progress(&self, progress: serde_json::Value) {
         *self.progress.lock() = Some(progress);
+    }
+
+    pub(crate) fn complete_children(&self) {
+        self.children_complete.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn are_children_complete(&self) -> bool {
+        self.children_complete.load(Ordering::Relaxed)
     }
 
     pub(crate) fn progress(&self) -> Option<serde_json::Value> {

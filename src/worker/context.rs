@@ -77,6 +77,12 @@ impl Context {
         Ok(())
     }
 
+    /// Says with the end of the attempt that all children of the task were added: its tree, which `children_within` holds open
+    /// for them, ends as others do. An attempt that is to be retried says nothing.
+    pub fn children_complete(&self) {
+        self.attempt.complete_children();
+    }
+
     /// Returns the worker's clocks, for tests and simulations.
     #[doc(hidden)]
     #[must_use]

@@ -223,6 +223,7 @@ fn item(report: &Report) -> SettleItem {
         result_content_type: None,
         error: None,
         delay: None,
+        children_complete: false,
     };
     match &report.outcome {
         Outcome::Done => {}
@@ -249,6 +250,11 @@ fn item(report: &Report) -> SettleItem {
             item.delay = Some((*wait).into());
         }
     }
+    let ends_run = matches!(
+        item.outcome,
+        SettleOutcome::Succeeded | SettleOutcome::Failed
+    );
+    item.children_complete = ends_run && report.attempt.are_children_complete();
     item
 }
 

@@ -25,6 +25,7 @@ mod error_classes;
 mod events;
 mod first_page;
 mod forecast;
+mod held_trees;
 mod http2;
 mod jobs;
 mod jobs_by_rows;

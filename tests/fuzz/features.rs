@@ -134,6 +134,7 @@ fn rows_and_records_of_trees() {
             tree,
             round,
             cancelled,
+            complete: round == 1,
         };
         encode_family(family).to_vec()
     });

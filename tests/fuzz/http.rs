@@ -140,6 +140,9 @@ fn samples() -> Vec<Vec<u8>> {
         "POST /v1/dead-letters/redrive\n{\"callback\":\"c\",\"dry_run\":true}".to_owned(),
         format!("DELETE /v1/dead-letters/{id}\n"),
         "POST /v1/worker/leave\n{\"worker\":\"w\"}".to_owned(),
+        format!("POST /v1/worker/reopen\n{{\"worker\":\"w\",\"id\":\"{id}\",\"attempt\":1}}"),
+        format!("POST /v1/tasks/{id}/reopen\n{{\"attempt\":1}}"),
+        format!("POST /v1/tasks/{id}/children-complete\n"),
         "POST /v1/worker/subscribe\n{\"worker\":\"w\",\"callbacks\":[\"c\"]}".to_owned(),
         format!(
             "POST /v1/worker/claim\n{{\"worker\":\"w\",\"messages\":[{{\"id\":\"{id}\",\"generation\":0,\"expected_attempt\":0}}]}}"

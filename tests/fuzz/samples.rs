@@ -107,6 +107,7 @@ pub(crate) fn specs() -> Vec<Spec> {
             is_parent: true,
             after_parent: true,
             undoes: true,
+            children_within: Some(Duration::from_secs(3600)),
         })),
         after: Some(Box::new(After {
             condition: Condition::AllEnded,
@@ -188,6 +189,7 @@ pub(crate) fn row() -> TaskRow {
                 outcome: TreeOutcome::Faulted,
                 at: START,
             }),
+            children_time_passed: true,
             rounds: Rounds {
                 round: 3,
                 opened: 1,

@@ -198,6 +198,7 @@ impl Lease {
                 died: None,
                 erased: false,
                 tree: None,
+                children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
                 next: None,

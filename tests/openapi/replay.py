@@ -162,6 +162,8 @@ def dead_letters_and_trees(story):
     story.settle(2, outcome="succeeded")
     story.tell("reopenTask", {}, id=root)
     story.settle(1, outcome="succeeded")
+    held = story.tell("createTask", {**failing, "delay": "1h", "children": [], "children_within": "1h"})["id"]
+    story.tell("completeChildren", id=held)
     last = {"worker": story.example("poll")["worker"], "id": root, "attempt": story.tell("getTask", id=root)["attempt"]}
     story.tell("reopen", last)
     story.settle(1, outcome="succeeded")

@@ -54,6 +54,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             died: None,
             erased: false,
             tree: None,
+            children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
             next: None,

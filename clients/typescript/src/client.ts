@@ -206,6 +206,11 @@ export class Client implements AsyncDisposable {
         }
     }
 
+    /** Says that all children of a task were added, whose tree `children_within` holds open for them. */
+    async completeChildren(id: string, options?: CallOptions): Promise<Task> {
+        return this.call("completeChildren", { path: { id } }, options);
+    }
+
     /** Lets a task of a tree that has succeeded run again; with `attempt`, only if that is its last one. */
     async reopen(id: string, options?: CallOptions & { attempt?: number }): Promise<Task> {
         const { attempt, ...rest } = options ?? {};

@@ -234,6 +234,8 @@ pub struct TaskView {
     pub run_state: Option<State>,
     /// How its tree ended, once it has.
     pub tree: Option<TreeEnd>,
+    /// Its tree ended since the time for further children had passed.
+    pub children_time_passed: bool,
     /// Another task of its key has taken its place.
     pub replaced: bool,
     /// The tasks that it waits for, or waited for; here after a read by id only.

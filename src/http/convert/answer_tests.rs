@@ -103,6 +103,7 @@ fn task(spec: Spec) -> TaskView {
         history: History::default(),
         run_state: None,
         tree: None,
+        children_time_passed: false,
         replaced: false,
         waits: None,
     }

@@ -157,6 +157,8 @@ fn check_fields(task: &TaskRequest, at: &str, with_result: bool) -> Result<(), E
         ("parent", task.parent.is_some()),
         ("children", task.children.is_some()),
         ("after_parent", task.after_parent),
+        ("children_within", task.children_within.is_some()),
+        ("children_complete", task.children_complete),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task that follows another one: leave it out";

@@ -1,5 +1,7 @@
 //! This conversion reads for registration the place of a task in a tree, and the tree below it.
 
+use std::time::Duration;
+
 use super::{
     action,
     chain::{self, chained},
@@ -7,10 +9,15 @@ use super::{
     new_task::Context,
 };
 use crate::{
-    api::{problem::FieldError, task_request::TaskRequest, text::shorten, time},
+    api::{
+        problem::FieldError,
+        task_request::TaskRequest,
+        text::{DurationText, shorten},
+        time,
+    },
     flow::life::plant::{ChildStart, NewChild},
     http::error::{Code, Error},
-    limits::{TREE_LEVELS_MAX, TREE_TASKS_MAX},
+    limits::{CHILDREN_WITHIN_MAX, TREE_LEVELS_MAX, TREE_TASKS_MAX},
     model::{draft::TaskDraft, family::Kin, ids::TaskId},
 };
 
@@ -31,8 +38,16 @@ impl Asked {
             let detail = "needs a `parent`: give one, or register the task in `children`";
             return Err(Error::field(Code::UnusableParent, "/after_parent", detail));
         }
+        if request.children_complete && request.parent.is_none() {
+            let detail = "needs a `parent`: the last child of a tree says it";
+            return Err(Error::field(
+                Code::InvalidRequest,
+                "/children_complete",
+                detail,
+            ));
+        }
         if request.parent.is_none() && request.children.is_none() {
-            return Ok(Self::default());
+            return within(request, false).map(|_| Self::default());
         }
         let pointer = match request.parent {
             Some(_) => "/parent",
@@ -45,6 +60,7 @@ impl Asked {
     fn take_as(request: &mut TaskRequest, pointer: &str) -> Result<Self, Error> {
         let (parent, children) = (request.parent.take(), request.children.take());
         let after_parent = std::mem::take(&mut request.after_parent);
+        let held = within(request, children.is_some())?;
         if request.callback.is_none() && request.http.is_none() && request.kafka.is_some() {
             let detail = "a `kafka` task is in no tree: nothing tells when it has ended; give the task a callback";
             return Err(Error::field(Code::UnusableParent, pointer, detail));
@@ -58,6 +74,7 @@ impl Asked {
             after_parent,
             // The service sets it.
             undoes: false,
+            children_within: held,
         };
         Ok(Self {
             kin: Some(kin),
@@ -83,6 +100,35 @@ impl Asked {
         let mut left = TREE_TASKS_MAX - 1;
         all(self.children, context, "", 2, &mut left)
     }
+}
+
+/// Reads how long a tree is held open for children to come.
+fn within(request: &mut TaskRequest, has_tree: bool) -> Result<Option<Duration>, Error> {
+    let Some(text) = request.children_within.take() else {
+        return Ok(None);
+    };
+    let wrong = |detail: String| Error::field(Code::InvalidRequest, "/children_within", detail);
+    if !has_tree {
+        return Err(wrong(
+            "needs `children`: give an empty list if all are to come later".to_owned(),
+        ));
+    }
+    let within = time::duration(&text, Duration::from_millis(1)).map_err(wrong)?;
+    if within > CHILDREN_WITHIN_MAX {
+        let most = DurationText::readable(CHILDREN_WITHIN_MAX);
+        return Err(wrong(format!("must be at most {}", most.0)));
+    }
+    Ok(Some(within))
+}
+
+/// Returns the parent of a task that says that it is the last child.
+pub(in crate::http) fn completed_by(request: &TaskRequest) -> Option<TaskId> {
+    let parent = request
+        .parent
+        .as_ref()
+        .filter(|_| request.children_complete)?;
+    // One that is no id is refused with the task.
+    parent.parse().ok()
 }
 
 fn parent_id(text: &str) -> Result<TaskId, Error> {
@@ -135,6 +181,7 @@ fn one(
         ("idempotency_key", child.idempotency_key.is_some()),
         ("parent", child.parent.is_some()),
         ("on_conflict", child.on_conflict.is_some()),
+        ("children_complete", child.children_complete),
     ];
     if let Some((field, _)) = own.into_iter().find(|(_, given)| *given) {
         let detail = "cannot be set for a task in `children`: leave it out";
@@ -168,7 +215,7 @@ fn keyed_child(pointer: &str) -> Error {
 
 /// Reads when a task starts, counted from its root. Mistakes are found by the conversion of the task.
 fn start(child: &TaskRequest) -> ChildStart {
-    let zero = std::time::Duration::ZERO;
+    let zero = Duration::ZERO;
     if let Some(at) = child
         .start_time
         .as_ref()

@@ -14,7 +14,7 @@ pub(in crate::http) mod configuration;
 mod content;
 pub mod dead_letter_token;
 pub(in crate::http) mod event;
-mod family;
+pub(in crate::http) mod family;
 pub(in crate::http) mod forecast;
 mod foreign;
 pub mod http_call;

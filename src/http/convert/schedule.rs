@@ -262,6 +262,8 @@ fn task(request: Option<&TaskRequest>, context: &new_task::Context) -> Result<Ta
         ("parent", request.parent.is_some()),
         ("children", request.children.is_some()),
         ("after_parent", request.after_parent),
+        ("children_within", request.children_within.is_some()),
+        ("children_complete", request.children_complete),
     ];
     let mut violations = Violations::default();
     if request.after.is_some() {

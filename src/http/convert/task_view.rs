@@ -90,6 +90,7 @@ fn whole(task: &TaskView, view: View) -> TaskResponse {
         ordering_key: task.spec.ordering_key.clone(),
         parent: task.spec.parent().map(|parent| parent.to_string()),
         after_parent: task.spec.is_after_parent(),
+        children_within: children_within(task),
         after: join::shown(task),
         tree_state: Some(tree_state(task)),
         tree_end_time: task.tree.map(|tree| tree.at.into()),
@@ -136,6 +137,12 @@ fn whole(task: &TaskView, view: View) -> TaskResponse {
         then: tracked.map_or_else(Vec::new, |_| chain::shown(task, view)),
         previous: full.and_then(chain::previous_of),
     }
+}
+
+/// How long a tree is held open for children to come.
+fn children_within(task: &TaskView) -> Option<DurationText> {
+    let kin = task.spec.kin.as_ref()?;
+    kin.children_within.map(DurationText::readable)
 }
 
 /// The schedule that a task is a run of, and the time that it stands for.
@@ -226,6 +233,9 @@ fn reason(task: &TaskView) -> Option<&'static str> {
         if waited.is_some() {
             return waited;
         }
+    }
+    if task.tree.is_some() && task.children_time_passed {
+        return Some("children_time_passed");
     }
     if task.state != VisibleState::Cancelled {
         return None;

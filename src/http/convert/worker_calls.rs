@@ -192,6 +192,10 @@ fn allowed_fields(item: &SettleItem, violations: &mut Violations) {
         ("result_base64", item.result_base64.is_some()),
         ("result_content_type", item.result_content_type.is_some()),
     ];
+    if item.children_complete && !is_success && outcome != SettleOutcome::Failed {
+        let detail = "only `succeeded` and `failed` end the run that adds children";
+        violations.add("/children_complete", detail);
+    }
     for (field, _) in of_success.iter().filter(|(_, given)| *given && !is_success) {
         violations.add(
             format!("/{field}"),

@@ -1,5 +1,7 @@
 //! The registration answers turn outcomes of registrations that may be repeated into answers for the task handlers.
 
+use std::collections::{HashMap, hash_map::Entry};
+
 use axum::{
     http::{StatusCode, header},
     response::{IntoResponse, Response},
@@ -25,6 +27,7 @@ use crate::{
         error::{Code, Error},
         headers,
     },
+    model::ids::TaskId,
 };
 
 /// The result of one registration.
@@ -41,8 +44,15 @@ pub(in crate::http) enum Registration {
 ///
 /// # Errors
 /// There is no answer, which is a bug.
-pub(in crate::http) async fn register_one(api: &Api, task: Read) -> Result<Registration, Error> {
+pub(in crate::http) async fn register_one(
+    api: &Api,
+    task: Read,
+    last_of: Option<TaskId>,
+) -> Result<Registration, Error> {
     let registered = match task {
+        task if last_of.is_some() => Box::pin(register_last(api, vec![(task, last_of)]))
+            .await
+            .pop(),
         Read::Plain(task) => {
             let registered = Box::pin(api.service.register(vec![task])).await.pop();
             registered.map(|result| Registration::Plain(result.map(Box::new)))
@@ -50,6 +60,34 @@ pub(in crate::http) async fn register_one(api: &Api, task: Read) -> Result<Regis
         task @ (Read::Asked(_) | Read::Tree(_)) => Box::pin(register(api, vec![task])).await.pop(),
     };
     registered.ok_or_else(|| Error::new(Code::Internal, "the service gave no answer"))
+}
+
+/// Registers tasks, each with the parent of which it says that it is the last child; one result per task, in order. The parents
+/// take note of it behind all of the tasks. Where one cannot, its last children are answered as registrations without an answer.
+pub(in crate::http) async fn register_last(
+    api: &Api,
+    tasks: Vec<(Read, Option<TaskId>)>,
+) -> Vec<Registration> {
+    let (tasks, last): (Vec<Read>, Vec<Option<TaskId>>) = tasks.into_iter().unzip();
+    let mut registered = register(api, tasks).await;
+    let mut parents: HashMap<TaskId, Result<(), Fault>> = HashMap::new();
+    for (registration, parent) in registered.iter_mut().zip(last) {
+        let Some(parent) = parent.filter(|_| registration.is_registered()) else {
+            continue;
+        };
+        let noted = match parents.entry(parent) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let noted = api.service.trees().complete(parent, None).await;
+                // A parent that is not held open ends as all others do.
+                new.insert(noted.map(drop))
+            }
+        };
+        if let Err(fault) = noted {
+            registration.fail(fault.clone());
+        }
+    }
+    registered
 }
 
 /// Registers tasks; one result per task, in order.
@@ -189,6 +227,17 @@ impl Registration {
                 // It may be repeated as it is.
                 Err(fault) => Err(Error::from(fault)),
             },
+        }
+    }
+
+    /// Makes of it a registration that has failed: whether the task stands is to be found out by a repetition.
+    fn fail(&mut self, fault: Fault) {
+        match self {
+            Self::Plain(result) => {
+                let reason = fault.to_string();
+                *result = Err(Fault::Unknown { reason });
+            }
+            Self::Asked(result) => *result = Err(fault),
         }
     }
 

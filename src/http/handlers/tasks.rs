@@ -38,7 +38,7 @@ use crate::{
         answer,
         convert::{
             action_view::with_outcomes,
-            asked,
+            asked, family,
             join::Total,
             json, masked,
             new_task::{Context, new_start},
@@ -84,13 +84,14 @@ pub(in crate::http) async fn create(
     let mut task: TaskRequest = text.read()?;
     caller.allows_request(&task)?;
     let key = caller.in_space(asked::mark(task.idempotency_key.take(), key)?);
+    let last_of = family::completed_by(&task);
     let task = asked::read(task, text.as_bytes(), key, &context, api.service.shape())?;
     // An id may be that of a task of another callback, which the registration would replace.
     caller.allows_tasks(&api, task.own_id()).await?;
     let mut admitted = api.admission.registration(task.tasks(), text.len())?;
     // A slow store must not fill the room for bodies. The task has room of its own from here on.
     drop(text);
-    let registered = registered::register_one(&api, task).await?;
+    let registered = registered::register_one(&api, task, last_of).await?;
     if registered.is_registered() {
         admitted.registered();
     }
@@ -114,10 +115,10 @@ pub(in crate::http) async fn batch_create(
     let mut admitted = api.admission.registration(call.tasks.0.len(), text.len())?;
     let batch = read_batch(&api, &caller, &context, &call.tasks.0);
     drop(text);
-    let ids = batch.good().filter_map(asked::Read::own_id);
+    let ids = batch.good().filter_map(|(task, _)| task.own_id());
     caller.allows_tasks(&api, ids).await?;
     let results: Vec<Written> = batch
-        .answer(async |tasks: Vec<asked::Read>| Box::pin(registered::register(&api, tasks)).await)
+        .answer(async |tasks: Vec<LastOf>| Box::pin(registered::register_last(&api, tasks)).await)
         .await;
     if results.iter().any(|result| result.is_registered) {
         admitted.registered();
@@ -135,6 +136,9 @@ type NewTasksParts = (
     Text<BatchOfClient>,
 );
 
+/// A registration, and the parent of which it says that it is the last child.
+type LastOf = (asked::Read, Option<TaskId>);
+
 /// A [`BatchCreateRequest`].
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -149,12 +153,7 @@ struct BatchCreateAnswer {
     results: Vec<Written>,
 }
 
-fn read_batch(
-    api: &Api,
-    caller: &Caller,
-    context: &Context,
-    items: &[&RawValue],
-) -> Batch<asked::Read> {
+fn read_batch(api: &Api, caller: &Caller, context: &Context, items: &[&RawValue]) -> Batch<LastOf> {
     let shape = api.service.shape();
     let mut waited_for = Total::default();
     Batch::read(items, |item| {
@@ -162,7 +161,9 @@ fn read_batch(
         caller.allows_request(&task)?;
         waited_for.count(&task)?;
         let key = caller.in_space(asked::mark(task.idempotency_key.take(), None)?);
-        asked::read(task, item.get().as_bytes(), key, context, shape)?.single()
+        let last_of = family::completed_by(&task);
+        let task = asked::read(task, item.get().as_bytes(), key, context, shape)?;
+        Ok((task.single()?, last_of))
     })
 }
 

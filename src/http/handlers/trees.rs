@@ -10,6 +10,7 @@ use axum::{
 use crate::{
     api::{
         problem::Problem,
+        task_response::TaskResponse,
         time,
         tree::{
             CancelTreeResponse, ReopenRequest, ReopenResponse, RetryFailedRequest,
@@ -17,7 +18,10 @@ use crate::{
         },
         worker::View,
     },
-    flow::{base::api, stages::tree::retry::NotRetried},
+    flow::{
+        base::api,
+        stages::tree::{read::NotCompleted, retry::NotRetried},
+    },
     http::{
         Api, answer,
         convert::{
@@ -28,8 +32,8 @@ use crate::{
         },
         error::{Code, Error},
         extract::{
-            ClientTaskPath, FromQuery, Named, NoIfMatch, OptionalJson, Params, TaskPath, each, put,
-            view,
+            ClientTaskPath, FromQuery, Named, NoBody, NoIfMatch, OptionalJson, Params, TaskPath,
+            each, put, view,
         },
     },
     limits::TREE_LEVELS_MAX,
@@ -122,6 +126,40 @@ pub(in crate::http) async fn retry_failed(
         failed_before: done.next.map(Into::into),
     };
     Ok((status(done.next.is_none()), answer::json(&body)).into_response())
+}
+
+/// Says that all children of a task were added, whose tree `children_within` holds open for them: it ends as others do.
+///
+/// More children may be added as long as the tree goes on. A repetition has the same answer, also behind the end of the tree.
+#[utoipa::path(post, path = "/v1/tasks/{id}/children-complete", tag = "tasks", operation_id = "completeChildren",
+    params(("id" = String, Path, description = "The task's id")),
+    responses(
+        (status = 200, description = "The task. Its tree is held open no longer", body = TaskResponse),
+        (status = 409, description = "`tree_ended`: the time had passed, and the tree has ended. `tree_cancelled`: it was cancelled", body = Problem, content_type = "application/problem+json"),
+        (status = 422, description = "`unusable_parent`: the task has no `children_within`", body = Problem, content_type = "application/problem+json"),
+        (status = "default", description = "Not noted", body = Problem, content_type = "application/problem+json")))]
+pub(in crate::http) async fn children_complete(
+    State(api): State<Api>,
+    Named(id): Named<ClientTaskPath>,
+    _: NoIfMatch,
+    _: NoBody,
+) -> Result<Response, Error> {
+    let noted = api.service.trees().complete(id, None).await?;
+    let noted = noted.ok_or_else(Error::task_not_found)?;
+    noted.map_err(|why| match why {
+        NotCompleted::NotHeld => Error::new(
+            Code::UnusableParent,
+            "the tree of the task is not held open for children: register the task with `children_within` for that",
+        ),
+        NotCompleted::Ended => Error::new(
+            Code::TreeEnded,
+            "the tree has ended, since the time of its `children_within` had passed",
+        ),
+        NotCompleted::Cancelled => Error::new(Code::TreeCancelled, "the tree was cancelled"),
+    })?;
+    let task = api.service.get(id, api::View::Basic).await?;
+    let task = task.ok_or_else(Error::task_not_found)?;
+    Ok(answer::json(&task_response(&task, View::Basic)))
 }
 
 /// Lets a task of a tree that has succeeded begin a new round: it runs again at once, and its tree and those above go on.

@@ -15,6 +15,7 @@ use crate::{
             SubscribeResponse, View, WorkerReopenRequest,
         },
     },
+    flow::base::api::{SettleAnswer, SettleRequest as Report},
     http::{
         Api,
         access::Caller,
@@ -155,10 +156,11 @@ pub(in crate::http) async fn settle(
     let call: AttemptsCall<'_> = text.read()?;
     worker_name(&call.worker)?;
     let batch = Batch::read(&call.tasks.0, |item| {
-        let report = settle_request(&json::read_item::<SettleItem>(item)?)?;
-        own::refuse_task(report.id).map(|_| report)
+        let item = json::read_item::<SettleItem>(item)?;
+        let report = settle_request(&item)?;
+        own::refuse_task(report.id).map(|_| (report, item.children_complete))
     });
-    let ids = batch.good().map(|report| report.id);
+    let ids = batch.good().map(|(report, _)| report.id);
     caller.allows_tasks(&api, ids).await?;
     let worker = call.worker;
     // Large results keep their share of the memory for bodies until they are stored.
@@ -166,9 +168,31 @@ pub(in crate::http) async fn settle(
     let large = call.tasks.0.iter().any(is_large);
     let share = text.into_share();
     let _kept = large.then_some(share);
-    let settle = async |items| api.service.settle(&worker, items).await;
+    let settle = async |items| settled(&api, &worker, items).await;
     let results = batch.answer(settle).await;
     Ok(answer::json(&SettleResponse { results }))
+}
+
+/// Settles attempts. A parent takes note before that all its children were added, where its run says so: that run may not be
+/// there any more to repeat it.
+async fn settled(api: &Api, worker: &str, items: Vec<(Report, bool)>) -> Vec<SettleAnswer> {
+    let (mut reports, mut faults) = (Vec::with_capacity(items.len()), Vec::new());
+    for (place, (report, complete)) in items.into_iter().enumerate() {
+        if complete {
+            let (id, attempt) = (report.id, Some(report.attempt));
+            // A task whose tree is not held open ends as all others do, and a report of another attempt has no effect.
+            if let Err(fault) = api.service.trees().complete(id, attempt).await {
+                faults.push((place, SettleAnswer::Fault(fault)));
+                continue;
+            }
+        }
+        reports.push(report);
+    }
+    let mut answers = api.service.settle(worker, reports).await;
+    for (place, fault) in faults {
+        answers.insert(place, fault);
+    }
+    answers
 }
 
 /// Takes up a task of a tree again that this worker had and that has succeeded: it begins a new round, and is handed out as any

@@ -233,6 +233,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            children_time_passed: false,
             rounds: crate::model::family::Rounds::default(),
             history: History::default(),
             next: None,

@@ -180,6 +180,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         died,
         erased,
         tree,
+        children_time_passed,
         rounds,
         history,
         next,
@@ -209,6 +210,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         death_stamp: *died,
         erased: *erased,
         tree: tree.as_ref().map(tree_end_to_message),
+        children_time_passed: *children_time_passed,
         rounds: rounds_to_message(*rounds),
         attempts: attempts.iter().map(attempt_message).collect(),
         attempts_dropped: *dropped,
@@ -238,6 +240,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             died: message.death_stamp,
             erased: message.erased,
             tree: message.tree.map(tree_end_from_message).transpose()?,
+            children_time_passed: message.children_time_passed,
             rounds: rounds_from_message(message.rounds),
             history: History {
                 attempts: message.attempts.into_iter().map(attempt).collect(),

@@ -132,6 +132,7 @@ fn row(state: State) -> TaskRow {
                 outcome: TreeOutcome::Cancelled,
                 at: Millis(9),
             }),
+            children_time_passed: true,
             rounds: Rounds {
                 round: 3,
                 opened: 1,

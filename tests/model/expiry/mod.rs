@@ -132,6 +132,7 @@ impl Expiry {
                 died: None,
                 erased: false,
                 tree: None,
+                children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
                 next: None,

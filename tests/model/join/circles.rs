@@ -205,6 +205,7 @@ fn spec(task: Task) -> Spec {
         is_parent: task.is_parent,
         after_parent: task.after_parent,
         undoes: false,
+        children_within: None,
     };
     Spec {
         indexed: Vec::new(),

@@ -149,6 +149,7 @@ impl Keys {
                 died: None,
                 erased: false,
                 tree: None,
+                children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: tickwheel::model::history::History::default(),
                 next: follows.then(|| Arc::new(self.holder(instead))),

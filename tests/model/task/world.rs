@@ -218,6 +218,7 @@ fn whole(row: Row) -> TaskRow {
             died: None,
             erased: false,
             tree: None,
+            children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
             next: None,

@@ -94,6 +94,7 @@ async fn a_tree_with_a_child_that_an_earlier_version_would_damage_is_refused_as_
             is_parent,
             after_parent,
             undoes: false,
+            children_within: None,
         }));
     };
     let (mut root, mut child) = (plain(&world), plain(&world));
@@ -238,6 +239,7 @@ async fn what_was_taken_before_an_earlier_version_came_is_answered_again() {
             is_parent,
             after_parent: !is_parent,
             undoes: false,
+            children_within: None,
         }));
     }
     let first = registered(&service, &chain, (&root, &child)).await;

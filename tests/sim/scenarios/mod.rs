@@ -22,6 +22,7 @@ mod floods;
 mod forged;
 mod gates;
 mod given_away;
+mod held_trees;
 mod hung_up;
 mod inheritance;
 mod invented;

@@ -45,6 +45,7 @@ pub(super) fn below(parent: TaskId, is_parent: bool) -> Kin {
         is_parent,
         after_parent: false,
         undoes: false,
+        children_within: None,
     }
 }
 

@@ -220,6 +220,7 @@ pub(crate) fn draft(sim: &Sim, scene: &ScenePlan, item: &ItemPlan) -> TaskDraft 
             is_parent: item.is_parent,
             after_parent: item.after_parent,
             undoes: false,
+            children_within: None,
         }));
     }
     let then = item.then.iter().filter_map(|follow| {

@@ -78,6 +78,7 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         history: History::default(),
         run_state: None,
         tree: None,
+        children_time_passed: false,
         replaced: false,
         waits: None,
     }
@@ -172,6 +173,7 @@ pub(in crate::flow) fn view_of_row(
         cancel_requested: row.cancel_requested,
         run_state: Some(row.state).filter(|state| state.is_terminal()),
         tree: row.detail.tree,
+        children_time_passed: row.detail.children_time_passed,
         replaced: row.detail.next.is_some(),
         waits: None,
     }

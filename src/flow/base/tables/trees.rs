@@ -33,6 +33,8 @@ pub(in crate::flow) struct Read {
     pub(in crate::flow) round: u32,
     /// When the tree was cancelled as a whole.
     pub(in crate::flow) cancelled: Option<Millis>,
+    /// All children were added.
+    pub(in crate::flow) complete: bool,
     pub(in crate::flow) record: Option<Record>,
 }
 
@@ -73,11 +75,13 @@ pub(in crate::flow) async fn read(
         tree,
         round,
         cancelled,
+        complete,
     } = read.map_err(|cause| corrupt("read the record of a parent", &cause))?;
     Ok(Read {
         tree,
         round,
         cancelled,
+        complete,
         record,
     })
 }
@@ -103,6 +107,7 @@ pub(in crate::flow) async fn write(
         cancelled: before
             .cancelled
             .filter(|_| !flaw::is(Flaw::CancelForgotten)),
+        complete: before.complete,
     };
     write_family(ctx, parent, before, family, expires).await
 }
@@ -118,6 +123,22 @@ pub(in crate::flow) async fn cancel(
         tree: before.tree,
         round: before.round,
         cancelled: Some(at),
+        complete: before.complete,
+    };
+    write_family(ctx, parent, before, family, None).await
+}
+
+/// Writes into the record of a parent, as it was read, that all its children were added.
+pub(in crate::flow) async fn complete(
+    ctx: &Context,
+    parent: TaskId,
+    before: &Read,
+) -> Result<Written, Fault> {
+    let family = Family {
+        tree: before.tree,
+        round: before.round,
+        cancelled: before.cancelled,
+        complete: true,
     };
     write_family(ctx, parent, before, family, None).await
 }
@@ -151,6 +172,7 @@ pub(in crate::flow) async fn begin(
         tree: Tree::Open,
         round,
         cancelled: before.cancelled,
+        complete: before.complete,
     };
     write_family(ctx, parent, before, family, None).await
 }
@@ -170,6 +192,7 @@ async fn write_family(
             tree: family.tree,
             round: family.round,
             cancelled: family.cancelled,
+            complete: family.complete,
             record: Some(change.record().clone()),
         }),
         // Each version is closing once, so a write that arrives late finds its own version or fails.

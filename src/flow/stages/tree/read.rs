@@ -13,14 +13,22 @@ use crate::{
         base::{
             api::{CancelOutcome, Fault, TaskView, VisibleState},
             context::Context,
+            documents,
             read::find::{Finder, OneOfList},
-            tables::trees::{self, Cursor},
+            tables::trees::{self, Cursor, Written},
         },
         life::cancel::Canceller,
     },
-    limits::{CHILDREN_PAGE, TREE_CANCELS_MAX, TREE_NODES_SHOWN_MAX, TREE_ROWS_READ_MAX},
-    model::{ids::TaskId, row::State},
+    limits::{
+        CHILDREN_PAGE, FAMILY_RACES_MAX, TREE_CANCELS_MAX, TREE_NODES_SHOWN_MAX, TREE_ROWS_READ_MAX,
+    },
+    model::{
+        family::{self, Completion, TreeOutcome},
+        ids::TaskId,
+        row::State,
+    },
     schema::ChildRow,
+    store::Freshness,
 };
 
 /// A task of a tree.
@@ -44,6 +52,17 @@ pub struct Children {
     pub tasks: Vec<TaskView>,
     /// Where the next page begins: bucket, and the task behind which it does.
     pub next: Option<(u8, Option<TaskId>)>,
+}
+
+/// Why a parent does not take note that all its children were added.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum NotCompleted {
+    /// Its tree is not held open for children to come.
+    NotHeld,
+    /// Its tree ended before.
+    Ended,
+    /// Its tree was cancelled.
+    Cancelled,
 }
 
 /// The result of a cancel of a tree.
@@ -110,6 +129,54 @@ impl Forester {
             }
         }
         Ok(walk.nodes)
+    }
+
+    /// Takes note that all children of a parent were added, whose tree is held open for them: it ends as others do from then on.
+    /// A repetition has the same answer. With an attempt only the own run that has it may say so. None when there is no such
+    /// task.
+    ///
+    /// # Errors
+    /// When the store is away; repeating it is safe.
+    pub async fn complete(
+        &self,
+        parent: TaskId,
+        attempt: Option<u32>,
+    ) -> Result<Option<Result<(), NotCompleted>>, Fault> {
+        let Some(task) = self.finder.listed(parent).await? else {
+            return Ok(None);
+        };
+        let is_held = task
+            .spec
+            .kin
+            .as_ref()
+            .is_some_and(|kin| kin.children_within.is_some());
+        let is_other = attempt.is_some_and(|attempt| attempt != task.attempt);
+        if !is_held || is_other {
+            return Ok(Some(Err(NotCompleted::NotHeld)));
+        }
+        if let Some(tree) = task.tree {
+            return Ok(Some(match tree.outcome {
+                TreeOutcome::Cancelled => Err(NotCompleted::Cancelled),
+                _ if task.children_time_passed => Err(NotCompleted::Ended),
+                TreeOutcome::Completed | TreeOutcome::Faulted => Ok(()),
+            }));
+        }
+        for _ in 0..FAMILY_RACES_MAX {
+            let there = trees::read(&self.ctx, parent, Freshness::Serial).await?;
+            let is_cancelled = there.cancelled.is_some();
+            match family::complete(there.tree, there.complete, is_cancelled) {
+                Completion::Before => return Ok(Some(Ok(()))),
+                Completion::Late => return Ok(Some(Err(NotCompleted::Ended))),
+                Completion::Cancelled => return Ok(Some(Err(NotCompleted::Cancelled))),
+                Completion::Write => {}
+            }
+            let written = trees::complete(&self.ctx, parent, &there).await?;
+            if matches!(written, Written::Done(_)) {
+                self.ctx.pokes.add(parent, self.ctx.time.moment());
+                return Ok(Some(Ok(())));
+            }
+        }
+        Err(documents::raced(format_args!("the tree of {parent}")))
     }
 
     /// Lists children of a task, in no particular order.

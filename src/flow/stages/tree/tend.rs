@@ -5,7 +5,7 @@
 //! once, on any nodes ([`crate::model::family`]). The memory of the tender is a hint: a node that dies leaves the trees to
 //! the looks of their parents.
 
-use std::{collections::HashMap, sync::Arc};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
@@ -38,6 +38,7 @@ use crate::{
         family::{self, ADD_OPEN, Check, Tree},
         holder::Holder,
         ids::TaskId,
+        look,
         row::TaskRow,
         state::{self, Event, State},
         task::Spec,
@@ -194,9 +195,10 @@ impl Tender {
             }
             let written = match family::check(there.tree, true) {
                 Check::Stop => return Ok(()),
-                Check::EndSteps => return self.end(row, there.tree).await,
+                Check::EndSteps => return self.end(row, &there).await,
                 Check::Sweep => match self.sweep(parent).await? {
                     Rows::Open(open) => return self.stop_at(parent, *open).await,
+                    Rows::Ended { .. } if self.is_held(&row, &there) => return Ok(()),
                     Rows::Ended { faulted } if flaw::is(Flaw::TreeNotClosed) => {
                         let end = family::end(row.state, faulted, there.cancelled.is_some());
                         trees::write(&self.ctx, parent, &there, end, None).await?
@@ -228,6 +230,18 @@ impl Tender {
             };
         }
         Err(documents::raced(format_args!("the tree of {parent}")))
+    }
+
+    /// Tells whether a tree in which all has ended is held open for children to come. It is checked again when their time has
+    /// passed: looks come by until shortly before.
+    fn is_held(&self, row: &TaskRow, there: &Read) -> bool {
+        let until = family::held_until(row, there.complete, there.cancelled.is_some());
+        let left = until.map_or(Duration::ZERO, |until| until.since(self.ctx.now()));
+        if !left.is_zero() && left <= look::INTERVAL_MAX * 2 {
+            let at = self.ctx.time.moment().after(left);
+            self.ctx.pokes.at(row.id, at, 0);
+        }
+        !left.is_zero()
     }
 
     /// Sees to a parent whose own run goes on: if its tree was cancelled, that and its children are told, also where the call
@@ -387,17 +401,23 @@ impl Tender {
     }
 
     /// Does the end steps of a tree: its rows get an end of life, and the row of the parent says how it ended.
-    async fn end(&self, row: TaskRow, tree: Tree) -> Result<(), Fault> {
+    async fn end(&self, row: TaskRow, there: &Read) -> Result<(), Fault> {
         let parent = row.id;
         self.memory().remove(&parent);
         self.let_go(parent, self.expires(&row)).await?;
-        let Some(outcome) = tree.outcome() else {
+        let Some(outcome) = there.tree.outcome() else {
             return Ok(());
         };
         let round = row.detail.rounds.round;
         let spec = Arc::clone(&row.detail.spec);
+        let is_cancelled = there.cancelled.is_some();
+        let time_passed = family::held_until(&row, there.complete, is_cancelled).is_some();
         let decide = |row: Option<&TaskRow>, now, nonce| {
-            let event = Event::TreeEnded { outcome, round };
+            let event = Event::TreeEnded {
+                outcome,
+                time_passed,
+                round,
+            };
             state::next(parent, row, &spec, event, now, nonce)
         };
         let row = match self.mover.apply(parent, Some(row), false, decide).await? {

@@ -198,6 +198,7 @@ fn claim(number: u64, expect: Expect, attempt: u32, nonce: u128) -> Transition {
                 died: None,
                 erased: false,
                 tree: None,
+                children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
                 next: None,

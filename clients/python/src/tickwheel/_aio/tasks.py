@@ -293,6 +293,13 @@ class Tasks(Group):
         )
         return await self._send(call)
 
+    async def complete_children(self, id: str) -> TaskResponse:
+        """Says that all children of a task were added, whose tree `children_within` holds open for them."""
+        call: Call[TaskResponse] = Call(
+            "completeChildren", "POST", _ONE + "/children-complete", TaskResponse, {"id": id}, repeatable=True
+        )
+        return await self._send(call)
+
     async def reopen(self, id: str, *, attempt: int | None = None) -> TaskResponse:
         """Lets a task of a tree that has succeeded run again; with `attempt`, only if that is its last one."""
         body = {} if attempt is None else {"attempt": attempt}
