@@ -95,7 +95,7 @@ pub struct ScheduleRequest {
     /// one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jitter: Option<DurationText>,
-    /// About runs that would overlap; `skip` by default.
+    /// About runs that would overlap; `skip` by default. Without it, and with `missed` `all`, missed times follow each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
     /// About times that were missed; `latest` by default.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::model::schedule::{advance, cron, missed, plan};
+use crate::model::schedule::{advance, cron, line, missed, plan};
 
 /// Longest cron expression: a hundred numbers fit, and reading it takes microseconds.
 pub const CRON_BYTES_MAX: usize = cron::TEXT_BYTES_MAX;
@@ -15,6 +15,9 @@ pub const CATCH_UP_WINDOW_MAX: Duration = missed::WINDOW_MAX;
 
 /// Catch-up window of a schedule that names none: a night and a day.
 pub const CATCH_UP_WINDOW: Duration = Duration::from_secs(24 * 3600);
+
+/// Missed times of a schedule that follow each other.
+pub const LINE_MAX: u64 = line::LINE_MAX;
 
 /// Longest jitter: it is also at most half of the way to the next run.
 pub const JITTER_MAX: Duration = Duration::from_secs(24 * 3600);

@@ -17,6 +17,7 @@ use crate::model::{
     look_step::LookStep,
     schedule::{
         life::{Missed, Overlap, Pause, Schedule, ScheduleSpec, State},
+        line::Line,
         run::{Cause, Listed, Run},
     },
     time::{Millis, whole_millis},
@@ -82,6 +83,8 @@ pub fn encode_schedule(schedule: &Schedule) -> Bytes {
         ahead: schedule.ahead.iter().map(run_message).collect(),
         begun_time_ms: schedule.begun.iter().map(|at| at.0).collect(),
         waiting: schedule.waiting.as_ref().map(run_message),
+        line_next_ms: schedule.line.map(|line| line.next.0),
+        line_last_ms: schedule.line.map(|line| line.last.0),
         used: schedule.used,
         missed: schedule.missed,
         skipped: schedule.skipped,
@@ -123,6 +126,7 @@ pub fn decode_schedule(bytes: Bytes) -> Result<Schedule, Malformed> {
         ahead: ahead.collect::<Result<_, _>>()?,
         begun: message.begun_time_ms.into_iter().map(Millis).collect(),
         waiting: message.waiting.as_ref().map(run_of).transpose()?,
+        line: message.line_next_ms.zip(message.line_last_ms).map(line_of),
         used: message.used,
         missed: message.missed,
         skipped: message.skipped,
@@ -211,7 +215,8 @@ pub(super) fn spec_message(spec: &ScheduleSpec) -> v1::ScheduleSpec {
         end_time_ms: end.map(|at| at.0),
         limit: *limit,
         jitter_ms: millis(*jitter),
-        overlap: number(&OVERLAPS, *overlap),
+        overlap: number(&OVERLAPS, stored(*overlap)),
+        one_by_one: *overlap == Overlap::OneByOne,
         missed: number(&MISSED, *missed),
         catch_up_window_ms: millis(*window),
         pause_on_failure: *pause_on_failure,
@@ -235,7 +240,10 @@ pub(super) fn spec_of(message: v1::ScheduleSpec) -> Result<ScheduleSpec, Malform
         end: message.end_time_ms.map(Millis),
         limit: message.limit,
         jitter: Duration::from_millis(message.jitter_ms),
-        overlap: read(&OVERLAPS, message.overlap, "overlap")?,
+        overlap: match read(&OVERLAPS, message.overlap, "overlap")? {
+            Overlap::Skip if message.one_by_one => Overlap::OneByOne,
+            overlap => overlap,
+        },
         missed: read(&MISSED, message.missed, "missed")?,
         window: Duration::from_millis(message.catch_up_window_ms),
         pause_on_failure: message.pause_on_failure,
@@ -326,6 +334,21 @@ fn opened(task: TaskDraft, open: Open) -> TaskDraft {
     }
 }
 
+const fn line_of((next, last): (i64, i64)) -> Line {
+    Line {
+        next: Millis(next),
+        last: Millis(last),
+    }
+}
+
+/// Returns the policy that stores keep a number of.
+const fn stored(overlap: Overlap) -> Overlap {
+    match overlap {
+        Overlap::OneByOne => Overlap::Skip,
+        other => other,
+    }
+}
+
 fn run_message(run: &Run) -> v1::ScheduleRun {
     v1::ScheduleRun {
         id: bytes_of(run.id.uuid()),
@@ -375,120 +398,5 @@ fn task(bytes: &[u8]) -> Result<TaskId, Malformed> {
 }
 
 #[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-    use crate::model::{fixtures, schedule::life::ChangeMark};
-
-    fn run(seq: u64) -> Run {
-        Run {
-            id: fixtures::id(),
-            generation: 3,
-            seq,
-            time: Millis(1_800_000_000_000),
-            entered: seq == 4,
-            late: seq == 5,
-        }
-    }
-
-    fn schedule() -> Schedule {
-        let spec = ScheduleSpec {
-            crons: vec!["H 2 * * *".to_owned(), "@daily".to_owned()],
-            every: None,
-            zone: "Europe/Berlin".to_owned(),
-            start: Some(Millis(5)),
-            end: Some(Millis(6)),
-            limit: Some(9),
-            jitter: Duration::from_secs(300),
-            overlap: Overlap::CancelOther,
-            missed: Missed::All,
-            window: Duration::from_secs(3600),
-            pause_on_failure: true,
-            note: "nightly".to_owned(),
-            labels: BTreeMap::from([("team".to_owned(), "a".to_owned())]),
-            task: fixtures::spec().into(),
-        };
-        let mark = ChangeMark {
-            id: 8,
-            at: Millis(77),
-        };
-        let step = LookStep::from_low_bits(15);
-        let created = Schedule::created(spec, None, 1 << 100, step, mark);
-        Schedule {
-            ahead: vec![run(4), run(5)],
-            begun: vec![Millis(1_800_000_000_000), Millis(1_800_000_020_000)],
-            waiting: Some(run(6)),
-            used: 4,
-            missed: 2,
-            skipped: 1,
-            seq: 6,
-            zone_data: "2026a".to_owned(),
-            ..created.going_on(Some(Millis(1_900_000_000_000)), String::new())
-        }
-    }
-
-    #[test]
-    fn a_schedule_survives_its_bytes_in_each_state() {
-        let pause = Pause {
-            reason: "holidays".to_owned(),
-            who: "ann".to_owned(),
-            since: Millis(9),
-        };
-        for state in [
-            State::Live,
-            State::Paused(pause),
-            State::Ended,
-            State::Deleted,
-        ] {
-            let schedule = Schedule {
-                state,
-                ..schedule()
-            };
-            let bytes = encode_schedule(&schedule);
-            assert_eq!(decode_schedule(bytes.clone()), Ok(schedule));
-            assert!(decode_schedule(bytes.slice(..bytes.len() - 3)).is_err());
-        }
-        assert_eq!(
-            decode_schedule(Bytes::new()),
-            Err(Malformed::OutOfRange("state"))
-        );
-    }
-
-    #[test]
-    fn fields_that_the_callback_is_to_fill_in_stay_open() {
-        let full: TaskDraft = fixtures::spec().into();
-        let task = TaskDraft {
-            collection: None,
-            priority: None,
-            max_attempts: None,
-            backoff: BackoffDraft::default(),
-            claim_timeout: None,
-            heartbeat_timeout: None,
-            retention: None,
-            ..full
-        };
-        let mut open = schedule();
-        open.spec.task = task;
-        assert_eq!(decode_schedule(encode_schedule(&open)), Ok(open.clone()));
-        open.spec.task.backoff.max = Some(Duration::from_secs(3600));
-        assert_eq!(decode_schedule(encode_schedule(&open)), Ok(open));
-    }
-
-    #[test]
-    fn a_listed_run_survives_its_bytes() {
-        for (cause, _) in CAUSES {
-            let listed = Listed {
-                run: Run {
-                    entered: false,
-                    late: false,
-                    ..run(4)
-                },
-                cause,
-                skipped: cause == Cause::Schedule,
-            };
-            assert_eq!(decode_run(encode_run(&listed)), Ok(listed));
-        }
-        assert!(decode_run(Bytes::new()).is_err());
-    }
-}
+#[path = "schedule_tests.rs"]
+mod tests;

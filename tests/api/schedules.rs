@@ -431,3 +431,39 @@ async fn limits_and_missed_times_are_kept_over_an_outage() {
     );
     worker.abort();
 }
+
+#[tokio::test(start_paused = true)]
+async fn all_missed_runs_follow_each_other_unless_the_user_says_otherwise() {
+    for overlap in [None, Some("skip")] {
+        let world = World::new(1, 1000);
+        let first = world.node(1);
+        world.pass(3 * SECOND).await;
+        let site = Site::of(world.clone(), first);
+        let mut body = every("10m");
+        body["missed"] = json!("all");
+        body["overlap"] = json!(overlap);
+        let shown = set(&site, "ping", body).await;
+        assert_eq!(
+            shown.get("overlap").and_then(Value::as_str),
+            overlap,
+            "{shown}"
+        );
+        site.world.pass(20 * SECOND).await;
+        site.node.crash();
+        world.pass(34 * MINUTE).await;
+        let site = Site::of(world.clone(), world.node(2));
+        let worker = world.worker(site.node.service(), succeeds(SECOND * 20));
+        world.pass(4 * MINUTE).await;
+        let read = site.get("/v1/schedules/ping").await.ok();
+        let (runs, skipped) = if overlap.is_none() { (3, 0) } else { (1, 2) };
+        assert_eq!(
+            (&read["runs"], &read["runs_skipped"], &read["runs_missed"]),
+            (&json!(runs), &json!(skipped), &json!(0)),
+            "{read}"
+        );
+        let began = executed(&site);
+        let apart = began.windows(2).all(|two| two[1] - two[0] >= 20_000);
+        assert!(began.len() == runs && apart, "{began:?}");
+        worker.abort();
+    }
+}

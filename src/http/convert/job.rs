@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    json, new_task, own,
+    json, new_task, own, schedule_view,
     violations::{Violations, callback as callback_name, name},
 };
 use crate::{
@@ -281,7 +281,10 @@ pub(in crate::http) fn job_response(id: uuid::Uuid, job: &Job) -> JobResponse {
             .backfill
             .as_ref()
             .map(|backfill| backfill.schedule.clone()),
-        overlap: job.backfill.as_ref().map(|of| of.overlap.into()),
+        overlap: job
+            .backfill
+            .as_ref()
+            .and_then(|of| schedule_view::overlap(of.overlap)),
         start_time: job.start.map(Into::into),
         rate_per_second: job.rate_milli.map(rate),
         dry_run: job.dry_run,

@@ -235,7 +235,11 @@ fn overlap(request: &ScheduleRequest, wrong: &mut Violations) -> life::Overlap {
         let why = "the runs of a task with an `ordering_key` wait for each other already";
         wrong.add("/overlap", format!("must be `allow`: {why}"));
     }
-    request.overlap.unwrap_or(Overlap::Skip).into()
+    match request.overlap {
+        Some(overlap) => overlap.into(),
+        None if request.missed == Some(Missed::All) => life::Overlap::OneByOne,
+        None => life::Overlap::Skip,
+    }
 }
 
 const fn missed(missed: Option<Missed>) -> life::Missed {

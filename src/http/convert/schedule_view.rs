@@ -202,7 +202,7 @@ pub(in crate::http) fn schedule_request(spec: &ScheduleSpec) -> ScheduleRequest 
         end_time: spec.end.map(Into::into),
         limit: spec.limit,
         jitter: (spec.jitter > Duration::ZERO).then(|| DurationText::readable(spec.jitter)),
-        overlap: Some(spec.overlap.into()),
+        overlap: overlap(spec.overlap),
         missed: Some(match spec.missed {
             life::Missed::Latest => Missed::Latest,
             life::Missed::All => Missed::All,
@@ -228,13 +228,13 @@ impl From<Overlap> for life::Overlap {
     }
 }
 
-impl From<life::Overlap> for Overlap {
-    fn from(overlap: life::Overlap) -> Self {
-        match overlap {
-            life::Overlap::Skip => Self::Skip,
-            life::Overlap::Allow => Self::Allow,
-            life::Overlap::BufferOne => Self::BufferOne,
-            life::Overlap::CancelOther => Self::CancelOther,
-        }
+/// Converts the policy of overlaps; none is one that the user has left open.
+pub(super) const fn overlap(overlap: life::Overlap) -> Option<Overlap> {
+    match overlap {
+        life::Overlap::Skip => Some(Overlap::Skip),
+        life::Overlap::Allow => Some(Overlap::Allow),
+        life::Overlap::BufferOne => Some(Overlap::BufferOne),
+        life::Overlap::CancelOther => Some(Overlap::CancelOther),
+        life::Overlap::OneByOne => None,
     }
 }

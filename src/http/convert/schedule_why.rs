@@ -135,6 +135,8 @@ const fn policy(what: &What) -> Option<&'static str> {
             Overlap::Allow => "allow",
             Overlap::BufferOne => "buffer_one",
             Overlap::CancelOther => "cancel_other",
+            // Missed times follow each other.
+            Overlap::OneByOne => "one_by_one",
         }),
         What::Missed(missed) => Some(match missed {
             Missed::Latest => "latest",

@@ -17,6 +17,7 @@ use std::{
 use super::{
     hash,
     life::{ChangeMark, Overlap, Pause, Schedule, State},
+    line::Line,
     missed::{self, WINDOW_MAX},
     plan::Plan,
     run::{self, Namer, Run},
@@ -207,6 +208,7 @@ impl Advance<'_> {
         }
         let since = self.around.now.before(BEGUN_KEPT);
         let since = self.new.next.map_or(since, |next| next.min(since));
+        let since = self.new.line.map_or(since, |line| line.next.min(since));
         let times = &mut self.new.begun;
         times.extend(begun);
         times.retain(|time| *time >= since);
@@ -236,11 +238,19 @@ impl Advance<'_> {
         let now = self.around.now;
         self.is_behind = self.new.next.is_some_and(|time| missed::is_late(time, now));
         let has_room = self.new.ahead.len() < AHEAD_MAX;
-        self.pass_missed(has_room);
+        if self.new.spec.overlap == Overlap::OneByOne {
+            if self.line_up() {
+                return true;
+            }
+            self.follow();
+        } else {
+            self.pass_missed(has_room);
+        }
         if has_room && self.decide_each() {
             return true;
         }
-        if self.new.waiting.is_none() && (self.new.next.is_none() || self.new.is_used_up()) {
+        let waits = self.new.waiting.is_some() || self.new.line.is_some();
+        if !waits && (self.new.next.is_none() || self.new.is_used_up()) {
             self.new.state = State::Ended;
             self.new.next = None;
         }
@@ -272,7 +282,8 @@ impl Advance<'_> {
                 self.pass(following);
                 continue;
             }
-            let is_busy = self.new.waiting.is_some() || !self.new.ahead.is_empty();
+            let waits = self.new.waiting.is_some() || self.new.line.is_some();
+            let is_busy = waits || !self.new.ahead.is_empty();
             if self.new.spec.is_strict() && is_busy {
                 if now < time {
                     break;
@@ -333,7 +344,7 @@ impl Advance<'_> {
                 self.stopped.extend(self.new.ahead.iter().copied());
                 self.new.waiting.replace(run)
             }
-            Overlap::Skip | Overlap::BufferOne | Overlap::Allow => Some(run),
+            Overlap::Skip | Overlap::BufferOne | Overlap::Allow | Overlap::OneByOne => Some(run),
         };
         if let Some(run) = stands_back {
             self.new.skipped += 1;
@@ -342,8 +353,49 @@ impl Advance<'_> {
         }
     }
 
-    /// Makes the run of a time.
+    /// Lets missed times, and those that come behind them, wait for each other; tells whether more is to be counted.
+    fn line_up(&mut self) -> bool {
+        let (plan, now) = (self.around.plan, self.around.now);
+        let joins = self.is_behind || self.new.line.is_some();
+        if let Some(time) = self.new.next.filter(|time| joins && *time <= now) {
+            let line = Line::joined(self.new.line, time, plan, now);
+            self.new.line = Some(line);
+            self.pass(plan.next(line.last));
+        }
+        self.is_behind = false;
+        if self.new.is_used_up() {
+            self.new.line = None;
+        }
+        let Some(line) = self.new.line else {
+            return false;
+        };
+        let kept = line.kept(plan, &self.new.spec, now);
+        self.new.line = kept.line;
+        self.new.missed += kept.missed;
+        kept.more
+    }
+
+    /// Starts the next run of the line, if no other goes on.
+    fn follow(&mut self) {
+        while let Some(line) = self.new.line.filter(|_| self.new.ahead.is_empty()) {
+            self.new.line = line.rest(self.around.plan);
+            // A run of an older generation has begun.
+            if !self.new.begun.contains(&line.next) {
+                let run = self.make(line.next, self.around.plan.next(line.next));
+                self.new.ahead.push(run);
+            }
+        }
+    }
+
+    /// Takes the next time, and makes its run.
     fn take(&mut self, time: Millis, following: Option<Millis>) -> Run {
+        let run = self.make(time, following);
+        self.pass(following);
+        run
+    }
+
+    /// Makes the run of a time.
+    fn make(&mut self, time: Millis, following: Option<Millis>) -> Run {
         let (name, seq) = (self.around.namer.name, self.new.seq + 1);
         let spec = &self.new.spec;
         let rest = spec.end.map_or(spec.jitter, |end| time.until(end));
@@ -351,7 +403,6 @@ impl Advance<'_> {
         let run = self.around.namer.run(self.new.generation, seq, time, start);
         self.new.seq = seq;
         self.new.used += 1;
-        self.pass(following);
         run
     }
 
@@ -379,8 +430,13 @@ impl Advance<'_> {
             let waited = now.since(run.time) / 8;
             now.after(waited.clamp(AGAIN_MIN, AGAIN_MAX))
         });
+        let follows = self.new.line.map(|line| {
+            let waited = now.since(line.last) / 8;
+            now.after(waited.clamp(AGAIN_MIN, AGAIN_MAX))
+        });
         let unsure = self.wake_for_unsure();
-        next.into_iter().chain(waits).chain(unsure).min()
+        let soon = waits.into_iter().chain(follows).chain(unsure);
+        next.into_iter().chain(soon).min()
     }
 
     fn wake_for_unsure(&self) -> Option<Millis> {

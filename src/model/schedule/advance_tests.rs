@@ -426,7 +426,9 @@ proptest! {
     #[test]
     fn any_life_decides_on_each_time_once(
         every in 1..200_u64,
-        overlap in prop::sample::select(vec![Overlap::Allow, Overlap::Skip, Overlap::BufferOne, Overlap::CancelOther]),
+        overlap in prop::sample::select(vec![
+            Overlap::Allow, Overlap::Skip, Overlap::BufferOne, Overlap::CancelOther, Overlap::OneByOne,
+        ]),
         missed in prop::sample::select(vec![Missed::Latest, Missed::All, Missed::Skip]),
         limit in prop::option::of(1..30_u64),
         steps in prop::collection::vec((0..400_u64, any::<u8>()), 1..40),

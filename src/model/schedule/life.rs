@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::run::Run;
+use super::{line::Line, run::Run};
 use crate::model::{draft::TaskDraft, look_step::LookStep, time::Millis};
 
 /// The fate of a run that is due while the one before has not ended.
@@ -20,6 +20,8 @@ pub enum Overlap {
     BufferOne,
     /// The other is told to stop; it runs when that has ended.
     CancelOther,
+    /// It does not run, but that missed times follow each other: the user has said nothing, and all of them are to run.
+    OneByOne,
 }
 
 /// The fate of times that passed while the service could not start their runs.
@@ -143,6 +145,8 @@ pub struct Schedule {
     pub begun: Vec<Millis>,
     /// A run that waits for the end of another.
     pub waiting: Option<Run>,
+    /// Missed times whose runs follow each other.
+    pub line: Option<Line>,
     /// Runs that count against the limit.
     pub used: u64,
     /// Times that were missed and not made up for.
@@ -186,6 +190,7 @@ impl Schedule {
             ahead: replaced.map(|old| old.ahead.clone()).unwrap_or_default(),
             begun: Vec::new(),
             waiting: None,
+            line: None,
             used: 0,
             missed: 0,
             skipped: 0,
@@ -278,7 +283,7 @@ impl Schedule {
         self.changed(State::Deleted, mark)
     }
 
-    /// Returns it in a new generation. A run that waited for another is given up.
+    /// Returns it in a new generation. Runs that waited for another are given up.
     pub(super) fn changed(&self, state: State, mark: ChangeMark) -> Self {
         let given_up = u64::from(self.waiting.is_some());
         Self {
@@ -290,6 +295,7 @@ impl Schedule {
             // Its older runs are to be withdrawn, whatever becomes of the node that makes the change.
             wake: Some(mark.at),
             waiting: None,
+            line: None,
             used: self.used.saturating_sub(given_up),
             ..self.clone()
         }

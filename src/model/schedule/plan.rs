@@ -212,6 +212,20 @@ impl Plan {
         let crons: Vec<&Cron> = crons.collect::<Option<_>>()?;
         Some(1 + count::count(&crons, &self.zone, time, until)?)
     }
+
+    /// Returns at least as many as there are times from `time` on and before `until`: one of several rules counts for each.
+    /// Counts where dates end are not known, and none.
+    pub(super) fn count_at_most(&self, time: Millis, until: Millis) -> u64 {
+        let of_rule = |rule: &Rule| {
+            let one = Self {
+                rules: vec![rule.clone()],
+                ..self.clone()
+            };
+            let first = one.next(Millis(time.0.saturating_sub(1)))?;
+            one.count(first, until)
+        };
+        self.rules.iter().filter_map(of_rule).sum()
+    }
 }
 
 fn next_interval(every: Duration, anchor: Millis, after: Millis) -> Option<Millis> {

@@ -9,6 +9,7 @@ use jiff::{Timestamp, tz::TimeZone};
 
 use super::{
     life::{Missed, Overlap, Pause, Schedule, State},
+    line::Line,
     plan::{Plan, Rule},
     run::Listed,
 };
@@ -118,7 +119,9 @@ fn run_at(time: Millis, seen: &Seen<'_>) -> Option<What> {
     let id = started
         .map(|one| one.run.id)
         .or_else(|| ahead.map(|run| run.id));
-    let waits = schedule.waiting.is_some_and(|run| run.time == time);
+    let is_in_line = |line: Line| line.next <= time && time <= line.last;
+    let waits = schedule.waiting.is_some_and(|run| run.time == time)
+        || schedule.line.is_some_and(is_in_line);
     if waits {
         return Some(What::Waits(overlap));
     }

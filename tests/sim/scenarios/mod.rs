@@ -57,6 +57,7 @@ mod replaced_whole;
 mod restarts;
 mod retries;
 mod schedules;
+mod schedules_follow;
 mod schedules_go_on;
 mod schedules_held;
 mod schedules_missed;

@@ -36,11 +36,11 @@ const LIMIT: u64 = 9;
 /// The node is away from the 70th second to the 145th. Others may be handed over in time, or are passed with one of these.
 const MISSED: [u64; 2] = [80, 100];
 
-async fn read(service: &Service) -> Schedule {
+pub(super) async fn read(service: &Service) -> Schedule {
     service.schedules().get(NAME).await.unwrap().unwrap()
 }
 
-async fn created(service: &Service, spec: ScheduleSpec) -> Millis {
+pub(super) async fn created(service: &Service, spec: ScheduleSpec) -> Millis {
     let Changed::Created(outcome) = put(service, spec).await else {
         panic!("it is new");
     };
@@ -48,7 +48,7 @@ async fn created(service: &Service, spec: ScheduleSpec) -> Millis {
 }
 
 /// A node that dies at its n-th write.
-fn dying(world: &World, nth: usize, fate: fn() -> Fate) -> Simulated {
+pub(super) fn dying(world: &World, nth: usize, fate: fn() -> Fate) -> Simulated {
     let seen = AtomicUsize::new(0);
     let fates = move |_, call: Call| {
         if call.writes && seen.fetch_add(1, SeqCst) == nth {
@@ -61,7 +61,7 @@ fn dying(world: &World, nth: usize, fate: fn() -> Fate) -> Simulated {
 }
 
 /// The times of the runs that began, in seconds since the schedule was created, and how many tasks each of them has.
-fn begun(world: &World, created: Millis) -> BTreeMap<u64, usize> {
+pub(super) fn begun(world: &World, created: Millis) -> BTreeMap<u64, usize> {
     let executions = world.executions.lock().unwrap();
     let tasks: BTreeSet<TaskId> = executions.iter().map(|one| one.id).collect();
     let mut begun = BTreeMap::new();

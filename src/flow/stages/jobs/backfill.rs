@@ -78,7 +78,7 @@ impl Times {
                     told?;
                 }
             }
-            Overlap::Allow | Overlap::BufferOne => {}
+            Overlap::Allow | Overlap::BufferOne | Overlap::OneByOne => {}
         }
         Ok(Found::Wait(self.ctx.now().after(AGAIN_AFTER)))
     }
