@@ -103,6 +103,7 @@ pub(crate) fn task() -> TaskRow {
             children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
+            lived: 0,
             next: None,
         },
     }

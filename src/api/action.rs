@@ -57,6 +57,8 @@ pub enum EndState {
     Completed,
     /// Its tree has ended, and something of it failed.
     Faulted,
+    /// It was claimed for the first time since it was registered, redriven or reopened. No end, and only for actions and notices.
+    Claimed,
 }
 
 /// A state that a check asks for.

@@ -105,6 +105,67 @@ impl TreeNotification {
     }
 }
 
+/// The message that tells the first claim of a task. It may come several times; `id` is the same each time.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct ClaimNotification {
+    /// The name of the message: that of the task of the service that delivers it.
+    pub id: String,
+    /// `task.claimed`.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// When the task was claimed.
+    pub timestamp: InstantText,
+    /// The claim.
+    pub data: Claimed,
+}
+
+/// The first claim of a task since it was registered, redriven or reopened.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct Claimed {
+    /// The task.
+    #[cfg_attr(feature = "server", schema(format = "uuid"))]
+    pub task_id: String,
+    /// `claimed`.
+    pub state: TaskState,
+    /// When it was claimed.
+    pub claim_time: InstantText,
+    /// The number of the attempt.
+    pub attempt: u32,
+    /// The task as it read when the message was made: it may have ended by then. Absent where it was redriven, reopened or
+    /// deleted meanwhile, or is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskResponse>,
+}
+
+impl ClaimNotification {
+    /// Makes the message.
+    #[doc(hidden)]
+    #[must_use]
+    pub fn new(
+        id: String,
+        task_id: String,
+        (attempt, claim_time): (u32, InstantText),
+        task: Option<TaskResponse>,
+    ) -> Self {
+        Self {
+            id,
+            kind: "task.claimed".to_owned(),
+            timestamp: claim_time.clone(),
+            data: Claimed {
+                task_id,
+                state: TaskState::Claimed,
+                claim_time,
+                attempt,
+                task,
+            },
+        }
+    }
+}
+
 /// The message that tells the answer of a check. It may come several times; `id` is the same each time.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[cfg_attr(feature = "server", derive(ToSchema))]

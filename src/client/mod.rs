@@ -90,7 +90,10 @@ pub use crate::api::{
     job::{JobFilter, JobKind, JobRequest, JobResponse, JobState},
     join::{After, AfterCondition, AfterResponse},
     messages::{MessageResponse, MessagesResponse},
-    notification::{CheckNotification, Checked, Ended, Notification, TreeEnded, TreeNotification},
+    notification::{
+        CheckNotification, Checked, ClaimNotification, Claimed, Ended, Notification, TreeEnded,
+        TreeNotification,
+    },
     notify::{Notify, NotifyKafka},
     previous::PreviousResponse,
     problem::{FieldError, Problem},

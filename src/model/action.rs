@@ -54,7 +54,7 @@ pub enum When {
 /// An end that actions may follow.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum End {
-    /// The end of the own run of a task.
+    /// The end of the own run of a task; or, with the state of a claim, the first claim of that run, which is told as an end is.
     Run(State, Millis),
     /// The end of its tree.
     Tree(TreeEnd),
@@ -193,6 +193,15 @@ impl Actions {
 }
 
 impl When {
+    /// Tells whether the first claim of its task is one of them.
+    #[must_use]
+    pub const fn has_claim(self) -> bool {
+        match self {
+            Self::Run(states) => states.has_claim(),
+            Self::Tree(_) => false,
+        }
+    }
+
     /// Tells whether an end is one of them, of a task whose own run ended as `run`.
     #[must_use]
     pub fn has(self, end: End, run: State) -> bool {

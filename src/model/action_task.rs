@@ -8,7 +8,7 @@ use super::{
     ids::TaskId,
     internal_task::internal_id,
     preference::mix,
-    row::TaskRow,
+    row::{State, TaskRow},
 };
 
 /// The callback of the internal tasks that do actions and checks.
@@ -20,6 +20,9 @@ const TREE_ACTION: u64 = 0x0074_7265_655f_6163;
 /// Names the purpose of the tasks of actions in the hash of their ids. It never changes.
 const ACTION: u64 = 0x0061_6374_696f_6e73;
 
+/// Names the purpose of the tasks of actions at first claims in the hash of their ids. It never changes.
+const CLAIM_ACTION: u64 = 0x0063_6c61_696d_6163;
+
 /// Names the purpose of the tasks of checks in the hash of their ids. It never changes.
 const CHECK: u64 = 0x0063_6865_636b_7300;
 
@@ -29,6 +32,21 @@ pub fn end_of_run(row: &TaskRow) -> Option<End> {
     let ended = row.state.is_terminal() && !row.detail.erased;
     let at = row.detail.end_time.filter(|_| ended)?;
     Some(End::Run(row.state, at))
+}
+
+/// Returns the first claim of the own run of a task, since it was registered, redriven or reopened. None before it, and when so
+/// many attempts followed that it is not known any more.
+#[must_use]
+pub fn first_claim(row: &TaskRow) -> Option<End> {
+    let (detail, number) = (&row.detail, row.first_attempt());
+    let at = if row.attempt == number {
+        detail.claim_time
+    } else {
+        let mut attempts = detail.history.attempts.iter();
+        attempts.find(|one| one.attempt == number)?.claimed
+    };
+    let at = at.filter(|_| !detail.erased)?;
+    Some(End::Run(State::Claimed, at))
 }
 
 /// Returns the end of the tree of a task; none while it goes on.
@@ -50,6 +68,7 @@ pub fn due(row: &TaskRow, end: End) -> impl Iterator<Item = (usize, &Action)> {
 #[must_use]
 pub fn action_id(task: TaskId, generation: u32, end: End, place: usize) -> TaskId {
     let what = match end {
+        End::Run(State::Claimed, _) => CLAIM_ACTION,
         End::Run(..) => ACTION,
         End::Tree(_) => TREE_ACTION,
     };
@@ -79,7 +98,6 @@ mod tests {
         },
         fixtures,
         kin::{TreeEnd, TreeOutcome},
-        row::State,
         task::Spec,
         time::Millis,
     };

@@ -143,6 +143,7 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             children_time_passed: false,
             rounds: Rounds::default(),
             history: History::default(),
+            lived: 0,
             next: None,
         },
     }

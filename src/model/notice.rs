@@ -16,7 +16,7 @@ use super::{
     ids::TaskId,
     internal_task::{RETENTION, internal_id, internal_task},
     notify::{Destination, Notify},
-    row::TaskRow,
+    row::{State, TaskRow},
 };
 
 /// The callback of the internal tasks that tell ends.
@@ -26,6 +26,9 @@ pub const CALLBACK: &str = "tickwheel.notify";
 /// same id.
 const PURPOSE: u64 = 0x6e6f_7469_6679;
 
+/// Names the purpose of the tasks that tell first claims in the hash of their ids. It never changes.
+const CLAIM_PURPOSE: u64 = 0x0063_6c61_696d_6e6f;
+
 /// Names the purpose of the tasks that tell ends of trees in the hash of their ids. It never changes.
 const TREE_PURPOSE: u64 = 0x0074_7265_655f_6e6f;
 
@@ -34,7 +37,7 @@ const TREE_PURPOSE: u64 = 0x0074_7265_655f_6e6f;
 pub struct Notice {
     /// The task that has ended, or whose tree has.
     pub task: TaskId,
-    /// Its generation at the end.
+    /// Its generation at the end, or the number of the attempt of a claim.
     pub generation: u32,
     /// How and when it ended.
     pub end: End,
@@ -68,6 +71,7 @@ impl Notice {
     #[must_use]
     pub fn id(&self) -> TaskId {
         let purpose = match self.end {
+            End::Run(State::Claimed, _) => CLAIM_PURPOSE,
             End::Run(..) => PURPOSE,
             End::Tree(_) => TREE_PURPOSE,
         };
@@ -98,7 +102,6 @@ mod tests {
         fixtures,
         kin::{TreeEnd, TreeOutcome},
         notify::{EndStates, TreeStates},
-        row::State,
         task::Spec,
         time::Millis,
     };

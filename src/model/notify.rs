@@ -36,9 +36,12 @@ pub struct TreeStates {
     pub cancelled: bool,
 }
 
-/// A set of terminal states, at least one.
+/// A set of terminal states, and of the state at a first claim; at least one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct EndStates(u8);
+
+/// The bit of a first claim.
+const CLAIMED: u8 = 1 << 5;
 
 impl Destination {
     /// Returns the name of its kind, for metrics.
@@ -89,10 +92,10 @@ impl TreeStates {
 }
 
 impl EndStates {
-    /// All terminal states.
+    /// All terminal states. A claim is told by those alone that name it.
     pub const ALL: Self = Self(0b1_1111);
 
-    /// Collects terminal states; none when there is none, or one of them is not terminal.
+    /// Collects terminal states, and the one of a claim; none when there is none, or one of them is another.
     #[must_use]
     pub fn of(states: impl IntoIterator<Item = State>) -> Option<Self> {
         let mut bits = 0;
@@ -108,12 +111,21 @@ impl EndStates {
         Self::bit(state).is_some_and(|bit| self.0 & bit != 0)
     }
 
+    /// Tells whether a first claim is one of them.
+    #[must_use]
+    pub const fn has_claim(self) -> bool {
+        self.0 & CLAIMED != 0
+    }
+
     /// Returns them, in the order of [`State::ALL`].
     pub fn iter(self) -> impl Iterator<Item = State> {
         State::ALL.into_iter().filter(move |state| self.has(*state))
     }
 
     fn bit(state: State) -> Option<u8> {
+        if state == State::Claimed {
+            return Some(CLAIMED);
+        }
         let first = State::Succeeded.number();
         let place = state.is_terminal().then(|| state.number() - first)?;
         u8::try_from(place).ok().map(|place| 1 << place)
@@ -131,6 +143,10 @@ mod tests {
         let all = State::ALL.into_iter().filter(|state| state.is_terminal());
         assert_eq!(EndStates::of(all), Some(EndStates::ALL));
         assert_eq!(EndStates::ALL.iter().count(), 5);
+        assert!(!EndStates::ALL.has_claim());
+        let claimed = EndStates::of([State::Dead, State::Claimed]).unwrap();
+        assert!(claimed.has_claim() && claimed.has(State::Claimed) && claimed.has(State::Dead));
+        assert_eq!(claimed.iter().count(), 2);
         let dead = EndStates::of([State::Dead, State::Dead]);
         assert_eq!(
             dead.map(|dead| dead.iter().collect()),

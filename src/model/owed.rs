@@ -12,7 +12,8 @@
 use std::time::Duration;
 
 use super::{
-    action_task::{end_of_run, end_of_tree},
+    action::End,
+    action_task::{end_of_run, end_of_tree, first_claim},
     dead_letter_record, family,
     row::{State, TaskRow},
     time::Millis,
@@ -37,6 +38,8 @@ pub enum Debt {
     Content,
     /// The record of its death is published, where its callback names a topic for that.
     DeathRecord,
+    /// The first claim of its own run is told, and its actions are done, where that was not sure behind the claim.
+    Claim,
     /// The end of its own run is told: its notice, its actions, and the tasks that follow it outside of its tree.
     RunReport,
     /// The same of the end of its tree.
@@ -51,7 +54,7 @@ pub enum Debt {
 
 impl Debt {
     /// All of them, in order.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Turn,
         Self::Removal,
         Self::FormerLetter,
@@ -60,6 +63,7 @@ impl Debt {
         Self::Labels,
         Self::Content,
         Self::DeathRecord,
+        Self::Claim,
         Self::RunReport,
         Self::TreeReport,
         Self::FollowUps,
@@ -147,6 +151,7 @@ pub fn of_end(row: &TaskRow, asked: &Asked) -> Debts {
             Debt::DeathRecord,
             tells && dead_letter_record::may_have_one(row),
         )
+        .with(Debt::Claim, claim_is_owed(row, asked))
         .with(Debt::RunReport, tells && run_is_awaited(row));
     let debts = debts.with(Debt::Waiters, is_awaited(row));
     if !of_tree {
@@ -172,6 +177,7 @@ fn of_run(row: &TaskRow, asked: &Asked) -> Debts {
             Debt::DeathRecord,
             tells && dead_letter_record::may_have_one(row),
         )
+        .with(Debt::Claim, tells && claim_is_owed(row, asked))
         .with(Debt::RunReport, tells && run_is_awaited(row))
         .with(Debt::FollowUps, has_follow_ups_in_tree(row))
         .with(Debt::Parent, true)
@@ -195,6 +201,7 @@ pub fn before(forgetting: Forgetting, row: &TaskRow, asked: &Asked) -> Debts {
     let tells_an_end =
         asked.may_tell(row.detail.end_time) || tree.is_some() && asked.may_tell(tree);
     let reports = Debts::NONE
+        .with(Debt::Claim, claim_is_owed(row, asked))
         .with(
             Debt::RunReport,
             asked.may_tell(row.detail.end_time) && run_is_awaited(row),
@@ -225,6 +232,21 @@ fn had_letter(row: &TaskRow) -> bool {
 fn is_awaited(row: &TaskRow) -> bool {
     let spec = &row.detail.spec;
     spec.after.is_some() || spec.callback().is_some() && !row.id.is_internal()
+}
+
+/// Returns what a task owes whose own run goes on, for its looks: one of them at least is due within the lease of a first attempt
+/// whose node died behind the claim.
+#[must_use]
+pub fn of_claim(row: &TaskRow, asked: &Asked) -> Debts {
+    let repeated = family::run_steps_repeated(row.id) + row.detail.spec.heartbeat_timeout;
+    let lately = |end: End| asked.at.since(end.at()) < repeated;
+    let is_owed = claim_is_owed(row, asked) && first_claim(row).is_some_and(lately);
+    Debts::NONE.with(Debt::Claim, is_owed)
+}
+
+fn claim_is_owed(row: &TaskRow, asked: &Asked) -> bool {
+    let may_tell = |end: End| asked.may_tell(Some(end.at()));
+    row.detail.spec.claim_is_awaited() && first_claim(row).is_some_and(may_tell)
 }
 
 fn run_is_awaited(row: &TaskRow) -> bool {

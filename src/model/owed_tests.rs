@@ -14,7 +14,7 @@ use super::{
     fixtures::{START, id, spec},
     kin::{Again, Kin, TreeOutcome},
     notify::{Destination, EndStates, Notify},
-    owed::{Asked, Debt, Debts, Forgetting, before, of_end},
+    owed::{Asked, Debt, Debts, Forgetting, before, of_claim, of_end},
     row::{State, TaskRow},
     state::next,
     task::Spec,
@@ -49,6 +49,12 @@ fn follow(in_tree: bool) -> FollowUp<Spec> {
     }
 }
 
+/// All ends, and the first claim.
+fn claims_and_ends() -> EndStates {
+    let ends = State::ALL.into_iter().filter(|state| state.is_terminal());
+    EndStates::of(ends.chain([State::Claimed])).unwrap()
+}
+
 /// Tasks with every feature that an end concerns: outside of trees, roots, inner parents and leaves.
 fn specs() -> Vec<Spec> {
     let told = Spec {
@@ -58,7 +64,7 @@ fn specs() -> Vec<Spec> {
             Destination::Kafka {
                 topic: "ends".to_owned(),
             },
-            EndStates::ALL,
+            claims_and_ends(),
         )),
         then: vec![follow(false)],
         ..spec()
@@ -173,6 +179,12 @@ fn every_end_lists_all_that_it_owes() {
         assert_eq!(
             debts.contains(&Debt::RunReport),
             spec.notify.is_some() && !erased,
+            "{event:?} {row:?}"
+        );
+        let began = row.attempt >= row.first_attempt() && !erased;
+        assert_eq!(
+            debts.contains(&Debt::Claim),
+            spec.notify.is_some() && began,
             "{event:?} {row:?}"
         );
         let tree_is_over = spec.kin.is_some() && row.detail.tree.is_some() && !erased;
@@ -306,4 +318,64 @@ fn debts_are_paid_in_one_order() {
     assert!(order.is_sorted(), "{order:?}");
     assert_eq!(order.first(), Some(&Debt::Turn));
     assert_eq!(order.last(), Some(&Debt::Waiters));
+}
+
+#[test]
+fn a_first_claim_is_told_by_looks_until_its_lease_is_over_and_for_each_life_once() {
+    let spec = Arc::new(specs().swap_remove(1));
+    let claim = |row: Option<&TaskRow>, now| {
+        let (generation, expected_attempt) =
+            row.map_or((0, 0), |row| (row.generation, row.attempt));
+        let event = Event::Claim {
+            generation,
+            expected_attempt,
+            worker: "w".to_owned(),
+            heartbeat: None,
+            published: None,
+        };
+        next(id(), row, &spec, event, now, Uuid::from_u128(1))
+            .unwrap()
+            .row
+    };
+    let first = claim(None, START);
+    let told = super::action_task::first_claim(&first);
+    assert_eq!(told.map(super::action::End::at), Some(START));
+    let owes = |after| of_claim(&first, &asked(START.after(after), false)).has(Debt::Claim);
+    let bound = super::family::run_steps_repeated(id()) + spec.heartbeat_timeout;
+    assert!(owes(Duration::ZERO) && owes(bound - Duration::from_millis(1)) && !owes(bound));
+    // A snooze and a move go on with the same life.
+    let snoozed = Event::Settle {
+        attempt: 1,
+        outcome: Outcome::Snoozed {
+            after: Duration::ZERO,
+        },
+        answered: None,
+        chance: 0,
+    };
+    let later = START.after(Duration::from_secs(5));
+    let apply = |row: &TaskRow, event| {
+        next(id(), Some(row), &spec, event, later, Uuid::from_u128(1))
+            .unwrap()
+            .row
+    };
+    let waits = apply(&first, snoozed);
+    let moved = apply(&waits, Event::Reschedule { start: later });
+    let second = claim(Some(&moved), later);
+    assert_eq!((second.attempt, second.first_attempt()), (2, 1));
+    assert_eq!(super::action_task::first_claim(&second), told);
+    let failed = Event::Settle {
+        attempt: 2,
+        outcome: Outcome::Retry {
+            error: "e".to_owned(),
+            after: None,
+        },
+        answered: None,
+        chance: 0,
+    };
+    let dead = apply(&second, failed);
+    let redriven = apply(&dead, Event::Redrive { start: later });
+    assert_eq!(super::action_task::first_claim(&redriven), None);
+    let third = claim(Some(&redriven), later);
+    assert_eq!((third.attempt, third.first_attempt()), (3, 3));
+    assert_ne!(super::action_task::first_claim(&third), told);
 }

@@ -46,6 +46,7 @@ pub(super) fn redriven(base: TaskRow, start: Millis) -> TaskRow {
     let detail = Detail {
         end_time: None,
         died: dead_letter::stamp(&base).max(base.detail.died),
+        lived: base.attempt,
         history: attempts::closed(&base),
         ..base.detail
     };

@@ -54,6 +54,8 @@ pub struct Detail {
     pub children_time_passed: bool,
     /// How often it began again with its tree.
     pub rounds: Rounds,
+    /// Its attempts before it was redriven or reopened last.
+    pub lived: u32,
     /// Its attempts before the last one.
     pub history: History,
     /// The task that takes the place of this one, which was replaced: it never starts (again).
@@ -167,10 +169,18 @@ impl TaskRow {
         self.generation.saturating_sub(self.detail.rounds.opened)
     }
 
+    /// Returns the number of the first attempt since it was registered, redriven or reopened.
+    #[must_use]
+    pub const fn first_attempt(&self) -> u32 {
+        self.detail.lived.saturating_add(1)
+    }
+
     /// Returns the generation by which an end of the task, or of its tree, is told.
     #[must_use]
     pub const fn generation_at(&self, end: End) -> u32 {
         match end {
+            // A move raises the generation, and is no new life.
+            End::Run(State::Claimed, _) => self.first_attempt(),
             End::Run(..) => self.run_generation(),
             End::Tree(_) => self.generation,
         }

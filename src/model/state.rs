@@ -284,6 +284,7 @@ pub(super) fn unwritten(id: TaskId, spec: &Arc<Spec>) -> TaskRow {
             tree: None,
             children_time_passed: false,
             rounds: Rounds::default(),
+            lived: 0,
             history: History::default(),
             next: None,
         },

@@ -13,7 +13,7 @@ use super::{
     chain::{FollowUp, Previous},
     ids::TaskId,
     kin::Kin,
-    notify::Notify,
+    notify::{EndStates, Notify},
     target::Target,
     time::Millis,
 };
@@ -217,6 +217,14 @@ impl Spec {
     pub fn end_is_awaited(&self) -> bool {
         let acts = |actions: &Actions| !actions.at_ends.is_empty();
         self.notify.is_some() || self.actions.as_deref().is_some_and(acts) || !self.then.is_empty()
+    }
+
+    /// Tells whether its first claim is told, or has an action.
+    #[must_use]
+    pub fn claim_is_awaited(&self) -> bool {
+        let told = |notify: &Notify| notify.states.is_some_and(EndStates::has_claim);
+        let acts = |actions: &Actions| actions.at_ends.iter().any(|action| action.when.has_claim());
+        self.notify.as_ref().is_some_and(told) || self.actions.as_deref().is_some_and(acts)
     }
 
     /// Tells whether a task that should have started at `start` is too late to be useful at `now`.

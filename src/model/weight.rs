@@ -287,6 +287,7 @@ impl Scale {
             tree: _,
             children_time_passed: _,
             rounds: _,
+            lived: _,
             history,
             next,
         } = detail;

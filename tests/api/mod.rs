@@ -13,6 +13,7 @@ mod cancel;
 mod cancelled_trees;
 mod chains;
 mod checks;
+mod claims_told;
 mod configuration;
 mod costs;
 mod credentials;

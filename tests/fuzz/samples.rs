@@ -195,6 +195,7 @@ pub(crate) fn row() -> TaskRow {
                 opened: 1,
                 awaits: true,
             },
+            lived: 2,
             history: History::default().with(Attempt {
                 attempt: 2,
                 worker: "w-0".to_owned(),

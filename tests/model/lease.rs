@@ -201,6 +201,7 @@ impl Lease {
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
+                lived: 0,
                 next: None,
             },
         }

@@ -57,6 +57,7 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
+            lived: 0,
             next: None,
         },
     }

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     api::{
-        notification::{Ended, Notification, TreeNotification},
+        notification::{ClaimNotification, Ended, Notification, TreeNotification},
         task_response::TaskResponse,
         worker::View,
     },
@@ -102,6 +102,7 @@ async fn message(
     let task = service.notices().task(notice).await?;
     let task = task.map(|task| with_attempts(&task, View::Basic));
     match notice.end {
+        End::Run(State::Claimed, _) => of_claim(id, notice, task).map(Ok),
         End::Run(state, _) => of_run(id, notice, state, task),
         End::Tree(end) => of_tree(id, notice, end, task).map(Ok),
     }
@@ -127,6 +128,19 @@ fn of_run(
     let body = serde_json::to_vec(&message)?.into();
     let Notification { id, kind, .. } = message;
     Ok(Ok(Told { id, kind, body }))
+}
+
+/// Makes the message about the first claim of a task.
+fn of_claim(id: TaskId, notice: &Notice, task: Option<TaskResponse>) -> Result<Told, Failure> {
+    let message = ClaimNotification::new(
+        id.to_string(),
+        notice.task.to_string(),
+        (notice.generation, notice.end.at().into()),
+        task,
+    );
+    let body = serde_json::to_vec(&message)?.into();
+    let ClaimNotification { id, kind, .. } = message;
+    Ok(Told { id, kind, body })
 }
 
 /// Makes the message about the end of the tree of a task.

@@ -6,6 +6,7 @@ use std::{sync::Arc, time::Duration};
 use bytes::Bytes;
 
 use crate::model::{
+    action::End,
     chain,
     draft::TaskDraft,
     family::{self, TreeEnd},
@@ -232,6 +233,8 @@ pub struct TaskView {
     pub history: History,
     /// How its own run ended, once it has.
     pub run_state: Option<State>,
+    /// The first claim of its own run, with the number of that attempt.
+    pub first_claim: Option<(u32, End)>,
     /// How its tree ended, once it has.
     pub tree: Option<TreeEnd>,
     /// Its tree ended since the time for further children had passed.

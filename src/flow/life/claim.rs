@@ -319,6 +319,9 @@ impl Claimer {
         parts: Parts,
         permit: Option<Permit>,
     ) -> Result<ClaimAnswer, Fault> {
+        if row.detail.spec.claim_is_awaited() {
+            Box::pin(finish::claimed(&self.ctx, &row)).await;
+        }
         if self.is_given_back(&row).await? {
             return Ok(ClaimAnswer::Gated);
         }

@@ -113,6 +113,7 @@ async fn pay(ctx: &Context, row: &TaskRow, debts: Debts) -> Result<(), Fault> {
                 Box::pin(keep_content(ctx, row.id, &row.detail.spec, Some(kept))).await?;
             }
             Debt::DeathRecord => Box::pin(dead_letter_topic::file(ctx, row)).await?,
+            Debt::Claim => Box::pin(report::tell_claim(ctx, row)).await?,
             Debt::RunReport => Box::pin(report::tell(ctx, row)).await?,
             Debt::TreeReport => Box::pin(report::tell_tree(ctx, row)).await?,
             Debt::FollowUps => Box::pin(follow_ups::join(ctx, row)).await?,
@@ -148,8 +149,18 @@ pub(in crate::flow) async fn undo(ctx: &Context, id: TaskId, spec: &Spec) -> Res
     keep_content(ctx, id, spec, None).await
 }
 
-/// Does for redriven tasks that are looked at what their redrive may have left: their letters go, and their contents get
-/// their unbounded life back. A failure is left to the next look.
+/// Has the first claim of a task told behind it, where that is asked for. A failure is left to the look.
+pub(in crate::flow) async fn claimed(ctx: &Context, row: &TaskRow) {
+    if row.attempt != row.first_attempt() {
+        return;
+    }
+    if let Err(fault) = report::tell_claim(ctx, row).await {
+        tracing::debug!(task = %row.id, %fault, "its first claim was left to the look");
+    }
+}
+
+/// Does for tasks that go on and are looked at what is left to do: letters of those that were redriven go, and their contents get
+/// their unbounded life back, and first claims are told. A failure is left to the next look.
 pub(in crate::flow) async fn keep_redriven(ctx: &Context, rows: &[Option<TaskRow>]) {
     let redriven = |row: &&TaskRow| restart::may_be_redriven(row);
     for row in rows.iter().flatten().filter(redriven) {
@@ -160,6 +171,10 @@ pub(in crate::flow) async fn keep_redriven(ctx: &Context, rows: &[Option<TaskRow
     // The end steps of a terminal task do it.
     let runs = |row: &&TaskRow| !row.state.is_terminal();
     for row in rows.iter().flatten().filter(runs) {
+        let debts = owed::of_claim(row, &asked(ctx, ctx.now(), false));
+        if let Err(fault) = pay(ctx, row, debts).await {
+            tracing::debug!(task = %row.id, %fault, "its first claim was left to the next look");
+        }
         if let Err(fault) = filing::withdraw(ctx, row).await {
             tracing::debug!(task = %row.id, %fault, "its letter was left to the next look");
         }

@@ -118,7 +118,7 @@ pub(super) fn when(states: &[EndState]) -> Result<When, String> {
                 .to_owned(),
         ),
         None => Err(
-            "must be some of `succeeded`, `failed`, `cancelled`, `expired` and `dead`, or of `completed`, `faulted` and `cancelled`, the ends of the tree; leave it out for all ends of the own run"
+            "must be some of `succeeded`, `failed`, `cancelled`, `expired`, `dead` and `claimed`, or of `completed`, `faulted` and `cancelled`, the ends of the tree; leave it out for all ends of the own run"
                 .to_owned(),
         ),
     }

@@ -102,6 +102,7 @@ fn task(spec: Spec) -> TaskView {
         cancel_requested: false,
         history: History::default(),
         run_state: None,
+        first_claim: None,
         tree: None,
         children_time_passed: false,
         replaced: false,

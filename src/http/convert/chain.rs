@@ -12,6 +12,7 @@ use super::{
 use crate::{
     api::{
         self,
+        action::EndState,
         previous::{Parts, PreviousResponse},
         problem::FieldError,
         task_request::TaskRequest,
@@ -120,6 +121,9 @@ fn one(
     let succeeded = || EndStates::of([State::Succeeded]).map(When::Run);
     let when = match states {
         None => succeeded().ok_or_else(|| "names no end".to_owned()),
+        Some(states) if states.contains(&EndState::Claimed) => {
+            Err("a claim is no end: nothing follows it; use an action or a notice".to_owned())
+        }
         Some(states) => when(&states),
     };
     let when = when.map_err(|detail| unusable(&format!("{at}/states"), &detail))?;

@@ -21,12 +21,13 @@ use crate::{
 };
 
 /// The ends of the own run of a task.
-const OF_RUN: [EndState; 5] = [
+const OF_RUN: [EndState; 6] = [
     EndState::Succeeded,
     EndState::Failed,
     EndState::Cancelled,
     EndState::Expired,
     EndState::Dead,
+    EndState::Claimed,
 ];
 
 /// Reads it. Returns none only when a violation was noted.
@@ -64,7 +65,7 @@ fn ends(states: &[EndState]) -> Result<(Option<EndStates>, TreeStates), String> 
     let tree = tree_of(states);
     if run.is_none() && tree.is_empty() {
         return Err(
-            "must be some of `succeeded`, `failed`, `cancelled`, `expired`, `dead`, `completed` and `faulted`; leave it out for all ends of the own run"
+            "must be some of `succeeded`, `failed`, `cancelled`, `expired`, `dead`, `completed`, `faulted` and `claimed`; leave it out for all ends of the own run"
                 .to_owned(),
         );
     }
@@ -128,6 +129,7 @@ pub(super) const fn of_run(end: EndState) -> Option<State> {
         EndState::Cancelled => Some(State::Cancelled),
         EndState::Expired => Some(State::Expired),
         EndState::Dead => Some(State::Dead),
+        EndState::Claimed => Some(State::Claimed),
         EndState::Completed | EndState::Faulted => None,
     }
 }

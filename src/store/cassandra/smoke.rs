@@ -236,6 +236,7 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             children_time_passed: false,
             rounds: crate::model::family::Rounds::default(),
             history: History::default(),
+            lived: 0,
             next: None,
         },
     }

@@ -182,6 +182,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         tree,
         children_time_passed,
         rounds,
+        lived,
         history,
         next,
     } = detail;
@@ -212,6 +213,7 @@ fn encode_detail(detail: &Detail, to_message: fn(&Spec) -> v1::TaskSpec) -> Byte
         tree: tree.as_ref().map(tree_end_to_message),
         children_time_passed: *children_time_passed,
         rounds: rounds_to_message(*rounds),
+        lived: *lived,
         attempts: attempts.iter().map(attempt_message).collect(),
         attempts_dropped: *dropped,
         answered: answered.as_ref().map(answered_message),
@@ -242,6 +244,7 @@ fn decode_detail(bytes: Bytes) -> Result<Detail, Undecodable> {
             tree: message.tree.map(tree_end_from_message).transpose()?,
             children_time_passed: message.children_time_passed,
             rounds: rounds_from_message(message.rounds),
+            lived: message.lived,
             history: History {
                 attempts: message.attempts.into_iter().map(attempt).collect(),
                 dropped: message.attempts_dropped,

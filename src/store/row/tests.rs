@@ -138,6 +138,7 @@ fn row(state: State) -> TaskRow {
                 opened: 1,
                 awaits: true,
             },
+            lived: 2,
             history: history(),
             next: None,
         },

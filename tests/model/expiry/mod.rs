@@ -135,6 +135,7 @@ impl Expiry {
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
+                lived: 0,
                 next: None,
             },
         }

@@ -152,6 +152,7 @@ impl Keys {
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: tickwheel::model::history::History::default(),
+                lived: 0,
                 next: follows.then(|| Arc::new(self.holder(instead))),
             },
         });

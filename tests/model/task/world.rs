@@ -221,6 +221,7 @@ fn whole(row: Row) -> TaskRow {
             children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
             history: History::default(),
+            lived: 0,
             next: None,
         },
     }

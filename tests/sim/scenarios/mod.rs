@@ -8,6 +8,7 @@ mod cancelled_trees;
 mod catch_up;
 mod causes;
 mod chains;
+mod claims_told;
 mod clock_steps;
 mod configuration;
 mod crash;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::{
     flow::base::api::{TaskView, VisibleState},
     model::{
+        action_task::first_claim,
         attempts,
         entry::{DoneReason, Entry, Kind},
         history::History,
@@ -77,6 +78,7 @@ pub(in crate::flow) fn unwritten_view(id: TaskId, spec: &Arc<Spec>, start: Milli
         cancel_requested: false,
         history: History::default(),
         run_state: None,
+        first_claim: None,
         tree: None,
         children_time_passed: false,
         replaced: false,
@@ -153,6 +155,7 @@ pub(in crate::flow) fn view_of_row(
         row.detail.start
     };
     TaskView {
+        first_claim: first_claim(&row).map(|claim| (row.first_attempt(), claim)),
         history: attempts::shown(&row),
         run_generation: row.run_generation(),
         id: row.id,

@@ -105,7 +105,7 @@ pub(super) async fn tasks(ctx: &Context, row: &TaskRow, end: End) -> Result<Vec<
     if due.is_empty() {
         return Ok(Vec::new());
     }
-    let view = view_of_row(row.clone(), None, ctx.now());
+    let view = as_told(view_of_row(row.clone(), None, ctx.now()), end);
     let content = if due.iter().any(|(_, action)| action.deed.tells_content()) {
         content(ctx, row).await?
     } else {
@@ -143,6 +143,18 @@ pub(super) async fn tasks(ctx: &Context, row: &TaskRow, end: End) -> Result<Vec<
         internal_task(id, CALLBACK, retention, write(&payload))
     };
     Ok(due.into_iter().map(task).collect())
+}
+
+/// Returns a task as it is told: at a claim, whatever has become of it since.
+fn as_told(view: TaskView, end: End) -> TaskView {
+    match end {
+        End::Run(State::Claimed, _) => TaskView {
+            run_state: None,
+            state: VisibleState::Claimed,
+            ..view
+        },
+        End::Run(..) | End::Tree(_) => view,
+    }
 }
 
 /// Returns the payload of a task that tells an end by a request.

@@ -120,11 +120,22 @@ impl Notices {
         let row = self.mover.row(notice.task).await?;
         let same = |row: &TaskRow| {
             let generation = row.generation_at(notice.end);
-            generation == notice.generation && row.state.is_terminal() && !row.detail.erased
+            // A claim is told of a task that goes on.
+            let has_come = row.state.is_terminal() || is_claim(notice.end);
+            generation == notice.generation && has_come && !row.detail.erased
         };
         let now = self.ctx.now();
         Ok(row.filter(same).map(|row| view_of_row(row, None, now)))
     }
+}
+
+/// Tells whether a state is one that is told: an end, or a first claim.
+fn is_told(state: State) -> bool {
+    state.is_terminal() || state == State::Claimed
+}
+
+const fn is_claim(end: End) -> bool {
+    matches!(end, End::Run(State::Claimed, _))
 }
 
 impl Payload {
@@ -158,7 +169,7 @@ impl Payload {
         let at = Millis(self.end_ms);
         match (self.state, self.tree) {
             (Some(number), None) => {
-                let state = State::from_number(number).filter(|state| state.is_terminal())?;
+                let state = State::from_number(number).filter(|state| is_told(*state))?;
                 Some(End::Run(state, at))
             }
             (None, Some(number)) => {
@@ -224,6 +235,11 @@ mod tests {
             ..over_http
         };
         assert_eq!(read(&write(&of_tree)), Ok(of_tree));
+        let claimed = Notice {
+            end: End::Run(State::Claimed, Millis(7)),
+            ..notice
+        };
+        assert_eq!(read(&write(&claimed)), Ok(claimed));
         let text = String::from_utf8_lossy(&payload).replace("\"state\":7", "\"state\":1");
         assert!(read(text.as_bytes()).is_err_and(|reason| reason.contains("state")));
         assert!(read(b"").is_err());

@@ -24,6 +24,17 @@ pub(in crate::flow) async fn tell(ctx: &Context, row: &TaskRow) -> Result<(), Fa
     }
 }
 
+/// Has the first claim of the own run of a task told, and its actions done, if it is asked for: these tasks are durable then.
+///
+/// # Errors
+/// As of [`tell`].
+pub(in crate::flow) async fn tell_claim(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    match action_task::first_claim(row) {
+        Some(claim) => tell_end(ctx, row, claim).await,
+        None => Ok(()),
+    }
+}
+
 /// Has the end of the tree of a task told, its actions done and its follow-ups registered, if somebody asked for it: these tasks
 /// are durable then.
 ///

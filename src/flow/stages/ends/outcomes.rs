@@ -71,13 +71,14 @@ impl Outcomes {
         let run = end_of(view).map(|(state, end)| End::Run(state, end));
         let tree = view.tree.map(End::Tree);
         let of_action = |(place, action): (usize, &Action)| {
-            let mut ends = run.into_iter().chain(tree);
-            let state = view.run_state?;
-            let end = ends.find(|end| action.when.has(*end, state))?;
-            let generation = match end {
-                End::Run(..) => view.run_generation,
-                End::Tree(_) => view.generation,
-            };
+            let of_run = run.map(|end| (view.run_generation, end));
+            let ends = of_run
+                .into_iter()
+                .chain(tree.map(|end| (view.generation, end)));
+            // Before an end that it follows, it is that at the first claim, if it has one.
+            let mut all = ends.chain(view.first_claim);
+            let state = view.run_state.unwrap_or(State::Claimed);
+            let (generation, end) = all.find(|(_, end)| action.when.has(*end, state))?;
             Some(action_id(view.id, generation, end, place))
         };
         let of_check = |(place, check): (usize, &Check)| {

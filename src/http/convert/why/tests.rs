@@ -44,7 +44,9 @@ fn view() -> TaskView {
         cancel_requested: false,
         history: History::default(),
         run_state: None,
+        first_claim: None,
         tree: None,
+        children_time_passed: false,
         replaced: false,
         waits: None,
     }

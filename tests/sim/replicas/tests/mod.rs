@@ -201,6 +201,7 @@ fn claim(number: u64, expect: Expect, attempt: u32, nonce: u128) -> Transition {
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
                 history: History::default(),
+                lived: 0,
                 next: None,
             },
         },
