@@ -102,8 +102,8 @@ pub(crate) fn task() -> TaskRow {
             tree: None,
             children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
-            history: History::default(),
             lived: 0,
+            history: History::default(),
             next: None,
         },
     }

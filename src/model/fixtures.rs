@@ -142,8 +142,8 @@ pub(crate) fn row(state: State, spec: &Arc<Spec>) -> TaskRow {
             tree: None,
             children_time_passed: false,
             rounds: Rounds::default(),
-            history: History::default(),
             lived: 0,
+            history: History::default(),
             next: None,
         },
     }

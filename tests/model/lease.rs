@@ -200,8 +200,8 @@ impl Lease {
                 tree: None,
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
-                history: History::default(),
                 lived: 0,
+                history: History::default(),
                 next: None,
             },
         }

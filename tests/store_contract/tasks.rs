@@ -56,8 +56,8 @@ pub(crate) fn row_of(id: TaskId, state: State, attempt: u32, nonce: Uuid) -> Tas
             tree: None,
             children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
-            history: History::default(),
             lived: 0,
+            history: History::default(),
             next: None,
         },
     }

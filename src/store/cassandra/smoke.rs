@@ -235,8 +235,8 @@ fn row(id: TaskId, store: &Store) -> TaskRow {
             tree: None,
             children_time_passed: false,
             rounds: crate::model::family::Rounds::default(),
-            history: History::default(),
             lived: 0,
+            history: History::default(),
             next: None,
         },
     }

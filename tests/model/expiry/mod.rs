@@ -134,8 +134,8 @@ impl Expiry {
                 tree: None,
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
-                history: History::default(),
                 lived: 0,
+                history: History::default(),
                 next: None,
             },
         }

@@ -151,8 +151,8 @@ impl Keys {
                 tree: None,
                 children_time_passed: false,
                 rounds: tickwheel::model::family::Rounds::default(),
-                history: tickwheel::model::history::History::default(),
                 lived: 0,
+                history: tickwheel::model::history::History::default(),
                 next: follows.then(|| Arc::new(self.holder(instead))),
             },
         });

@@ -220,8 +220,8 @@ fn whole(row: Row) -> TaskRow {
             tree: None,
             children_time_passed: false,
             rounds: tickwheel::model::family::Rounds::default(),
-            history: History::default(),
             lived: 0,
+            history: History::default(),
             next: None,
         },
     }

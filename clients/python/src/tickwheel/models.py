@@ -288,7 +288,7 @@ class Email:
     """
 
 
-EndState: TypeAlias = Literal["succeeded", "failed", "cancelled", "expired", "dead", "completed", "faulted"]
+EndState: TypeAlias = Literal["succeeded", "failed", "cancelled", "expired", "dead", "completed", "faulted", "claimed"]
 """
 An end of a task: of its own run, or of its tree.
 """
@@ -983,6 +983,18 @@ The outcome of a registration.
 """
 
 
+@dataclass(kw_only=True)
+class ReopenRequest:
+    """
+    The wish to reopen a task of a tree that has succeeded.
+    """
+
+    attempt: int | None = None
+    """
+    The number of its last attempt. The task stays as it is if it has had another one since.
+    """
+
+
 RescheduleOutcome: TypeAlias = Literal["rescheduled", "too_late"]
 """
 The outcome of a reschedule: whether it or the firing won.
@@ -1320,6 +1332,26 @@ class WhoAmIAnswer:
     The id of the key; absent where none was needed.
     """
     rate: RateLimit | None = None
+
+
+@dataclass(kw_only=True)
+class WorkerReopenRequest:
+    """
+    A task that its worker takes up again.
+    """
+
+    attempt: int
+    """
+    The attempt, which is its last one and has succeeded.
+    """
+    id: str
+    """
+    The task.
+    """
+    worker: str
+    """
+    The worker's name: that of the worker which had the attempt.
+    """
 
 
 @dataclass(kw_only=True)
@@ -2340,6 +2372,11 @@ class SettleItem:
     outcome: SettleOutcome
     """
     How the attempt ended.
+    """
+    children_complete: bool | None = None
+    """
+    All children were added: the tree of the task, which is held open for them, ends as others do. With `succeeded` and
+    `failed`.
     """
     delay: timedelta | None = None
     error: str | None = None
@@ -3627,6 +3664,18 @@ class RedriveResult:
 
 
 @dataclass(kw_only=True)
+class ReopenAnswer:
+    """
+    A task that was reopened.
+    """
+
+    task: TaskResponse
+    """
+    The task after it: it starts at once, or has started.
+    """
+
+
+@dataclass(kw_only=True)
 class RescheduleResponse:
     """
     The answer to a reschedule or a run.
@@ -3869,6 +3918,11 @@ class TaskRequest:
     Its children, each a task with children of its own or none: up to 1000 tasks and 40 levels in one request. They start with
     the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
     """
+    children_complete: bool | None = None
+    """
+    Whether this child is the last one: the tree of its parent is held open no longer. A batch says so behind its last task.
+    """
+    children_within: timedelta | None = None
     claim_timeout: timedelta | None = None
     collection: str | None = None
     """
@@ -4011,6 +4065,7 @@ class TaskResponse:
     """
     Things that the service does at times, and how they went: a read by id shows it, and view=FULL without outcomes.
     """
+    children_within: timedelta | None = None
     claim_time: InstantText | None = None
     claim_timeout: timedelta | None = None
     collection: str | None = None
@@ -4065,7 +4120,8 @@ class TaskResponse:
     """
     The reason of an end that no call and no attempt has brought: `dropped` by the gate of its callback, `replaced` by another
     task of its key, `parent_failed`, since the own run of its parent did not succeed, or how its wait for other tasks ended:
-    `dependency_failed`, `dependency_missing`, `deadline_passed`.
+    `dependency_failed`, `dependency_missing`, `deadline_passed`. Of a tree that was held open for children to come:
+    `children_time_passed`.
     """
     result: Any | None = None
     """

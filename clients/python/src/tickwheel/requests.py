@@ -278,7 +278,7 @@ class Email(TypedDict):
     """
 
 
-EndState: TypeAlias = Literal["succeeded", "failed", "cancelled", "expired", "dead", "completed", "faulted"]
+EndState: TypeAlias = Literal["succeeded", "failed", "cancelled", "expired", "dead", "completed", "faulted", "claimed"]
 """
 An end of a task: of its own run, or of its tree.
 """
@@ -938,6 +938,17 @@ The outcome of a registration.
 """
 
 
+class ReopenRequest(TypedDict):
+    """
+    The wish to reopen a task of a tree that has succeeded.
+    """
+
+    attempt: NotRequired[int | None]
+    """
+    The number of its last attempt. The task stays as it is if it has had another one since.
+    """
+
+
 RescheduleOutcome: TypeAlias = Literal["rescheduled", "too_late"]
 """
 The outcome of a reschedule: whether it or the firing won.
@@ -1262,6 +1273,25 @@ class WhoAmIAnswer(TypedDict):
     role: ApiRole
     """
     The rights of the caller.
+    """
+
+
+class WorkerReopenRequest(TypedDict):
+    """
+    A task that its worker takes up again.
+    """
+
+    attempt: int
+    """
+    The attempt, which is its last one and has succeeded.
+    """
+    id: str
+    """
+    The task.
+    """
+    worker: str
+    """
+    The worker's name: that of the worker which had the attempt.
     """
 
 
@@ -2185,6 +2215,11 @@ class SettleItem(TypedDict):
     attempt: int
     """
     The attempt.
+    """
+    children_complete: NotRequired[bool]
+    """
+    All children were added: the tree of the task, which is held open for them, ends as others do. With `succeeded` and
+    `failed`.
     """
     delay: NotRequired[Duration | None]
     error: NotRequired[str | None]
@@ -3405,6 +3440,17 @@ class RedriveResult(TypedDict):
     task: NotRequired[TaskResponse | None]
 
 
+class ReopenAnswer(TypedDict):
+    """
+    A task that was reopened.
+    """
+
+    task: TaskResponse
+    """
+    The task after it: it starts at once, or has started.
+    """
+
+
 class RescheduleResponse(TypedDict):
     """
     The answer to a reschedule or a run.
@@ -3642,6 +3688,11 @@ class TaskRequest(TypedDict):
     Its children, each a task with children of its own or none: up to 1000 tasks and 40 levels in one request. They start with
     the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
     """
+    children_complete: NotRequired[bool]
+    """
+    Whether this child is the last one: the tree of its parent is held open no longer. A batch says so behind its last task.
+    """
+    children_within: NotRequired[Duration | None]
     claim_timeout: NotRequired[Duration | None]
     collection: NotRequired[str | None]
     """
@@ -3745,6 +3796,7 @@ class TaskResponse(TypedDict):
     """
     Things that the service does at times, and how they went: a read by id shows it, and view=FULL without outcomes.
     """
+    children_within: NotRequired[Duration | None]
     claim_time: NotRequired[Instant | None]
     claim_timeout: NotRequired[Duration | None]
     collection: NotRequired[str | None]
@@ -3824,7 +3876,8 @@ class TaskResponse(TypedDict):
     """
     The reason of an end that no call and no attempt has brought: `dropped` by the gate of its callback, `replaced` by another
     task of its key, `parent_failed`, since the own run of its parent did not succeed, or how its wait for other tasks ended:
-    `dependency_failed`, `dependency_missing`, `deadline_passed`.
+    `dependency_failed`, `dependency_missing`, `deadline_passed`. Of a tree that was held open for children to come:
+    `children_time_passed`.
     """
     result: NotRequired[Any]
     """

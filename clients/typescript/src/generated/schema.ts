@@ -865,6 +865,26 @@ export interface paths {
         patch?: never;
         trace?: never;
     };
+    "/v1/tasks/{id}/children-complete": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Says that all children of a task were added, whose tree `children_within` holds open for them: it ends as others do.
+         * @description More children may be added as long as the tree goes on. A repetition has the same answer, also behind the end of the tree.
+         */
+        post: operations["completeChildren"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
     "/v1/tasks/{id}/events": {
         parameters: {
             query?: never;
@@ -920,6 +940,27 @@ export interface paths {
          *     the task of the answer is a copy of it, whose message has the `webhook-id` of the first.
          */
         post: operations["redeliverTask"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/tasks/{id}/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Lets a task of a tree that has succeeded begin a new round: it runs again at once, and its tree and those above go on.
+         * @description Its next end is told and followed once more. Tasks that waited for it and were let go stay so. A repetition finds the task
+         *     reopened, and answers the same.
+         */
+        post: operations["reopenTask"];
         delete?: never;
         options?: never;
         head?: never;
@@ -1203,6 +1244,26 @@ export interface paths {
          *     released again when the connection is gone before the answer is written.
          */
         post: operations["poll"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
+    "/v1/worker/reopen": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Takes up a task of a tree again that this worker had and that has succeeded: it begins a new round, and is handed out as any
+         *     other. `POST /v1/tasks/{id}/reopen` says what follows.
+         */
+        post: operations["reopen"];
         delete?: never;
         options?: never;
         head?: never;
@@ -2169,7 +2230,7 @@ export interface components {
          * @description An end of a task: of its own run, or of its tree.
          * @enum {string}
          */
-        EndState: "succeeded" | "failed" | "cancelled" | "expired" | "dead" | "completed" | "faulted";
+        EndState: "succeeded" | "failed" | "cancelled" | "expired" | "dead" | "completed" | "faulted" | "claimed";
         /** @description A page of the configuration. */
         ExportConfigurationAnswer: {
             /** @description Callbacks by name, then API keys by id; at most a hundred. */
@@ -3079,6 +3140,19 @@ export interface components {
          * @enum {string}
          */
         RegistrationOutcome: "created" | "existing" | "replaced";
+        /** @description A task that was reopened. */
+        ReopenAnswer: {
+            /** @description The task after it: it starts at once, or has started. */
+            task: components["schemas"]["TaskResponse"];
+        };
+        /** @description The wish to reopen a task of a tree that has succeeded. */
+        ReopenRequest: {
+            /**
+             * Format: int32
+             * @description The number of its last attempt. The task stays as it is if it has had another one since.
+             */
+            attempt?: number | null;
+        };
         /**
          * @description The outcome of a reschedule: whether it or the firing won.
          * @enum {string}
@@ -3334,6 +3408,11 @@ export interface components {
              * @description The attempt.
              */
             attempt: number;
+            /**
+             * @description All children were added: the tree of the task, which is held open for them, ends as others do. With `succeeded` and
+             *     `failed`.
+             */
+            children_complete?: boolean;
             delay?: components["schemas"]["DurationText"] | null;
             /** @description The failure in words; required with `retry` and `failed`. The first 4096 characters are kept. */
             error?: string | null;
@@ -3504,6 +3583,9 @@ export interface components {
              *     the root by default, and `delay` counts from its start. An empty list makes a task to which children can be added.
              */
             children?: components["schemas"]["TaskRequest"][] | null;
+            /** @description Whether this child is the last one: the tree of its parent is held open no longer. A batch says so behind its last task. */
+            children_complete?: boolean;
+            children_within?: components["schemas"]["DurationText"] | null;
             claim_timeout?: components["schemas"]["DurationText"] | null;
             /** @description Label for a subset of a callback's tasks. */
             collection?: string | null;
@@ -3588,6 +3670,7 @@ export interface components {
             cancel_requested?: boolean;
             /** @description Things that the service does at times, and how they went: a read by id shows it, and view=FULL without outcomes. */
             checks?: components["schemas"]["CheckResponse"][];
+            children_within?: components["schemas"]["DurationText"] | null;
             claim_time?: components["schemas"]["InstantText"] | null;
             claim_timeout?: components["schemas"]["DurationText"] | null;
             /** @description Label for a subset of the callback's tasks. */
@@ -3650,7 +3733,8 @@ export interface components {
             /**
              * @description The reason of an end that no call and no attempt has brought: `dropped` by the gate of its callback, `replaced` by another
              *     task of its key, `parent_failed`, since the own run of its parent did not succeed, or how its wait for other tasks ended:
-             *     `dependency_failed`, `dependency_missing`, `deadline_passed`.
+             *     `dependency_failed`, `dependency_missing`, `deadline_passed`. Of a tree that was held open for children to come:
+             *     `children_time_passed`.
              */
             reason?: string | null;
             /** @description The result of the callback, when it is JSON. */
@@ -3845,6 +3929,21 @@ export interface components {
             state: components["schemas"]["TaskState"];
             /** @description When this was read. */
             time: components["schemas"]["InstantText"];
+        };
+        /** @description A task that its worker takes up again. */
+        WorkerReopenRequest: {
+            /**
+             * Format: int32
+             * @description The attempt, which is its last one and has succeeded.
+             */
+            attempt: number;
+            /**
+             * Format: uuid
+             * @description The task.
+             */
+            id: string;
+            /** @description The worker's name: that of the worker which had the attempt. */
+            worker: string;
         };
     };
     responses: never;
@@ -7564,6 +7663,79 @@ export interface operations {
             };
         };
     };
+    completeChildren: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The task's id
+                 * @example 01a22529-a8f9-8000-8f44-18a7d35ea77d
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        requestBody?: never;
+        responses: {
+            /** @description The task. Its tree is held open no longer */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "attempt": 1,
+                     *       "children_within": "1h",
+                     *       "create_time": "2026-11-29T01:36:56.953Z",
+                     *       "effective_start_time": "2026-11-29T02:36:56.953Z",
+                     *       "end_time": "2026-11-29T01:36:56.989Z",
+                     *       "generation": 0,
+                     *       "id": "01a22529-a8f9-8000-8f44-18a7d35ea77d",
+                     *       "max_attempts": 8,
+                     *       "priority": "normal",
+                     *       "start_time": "2026-11-29T02:36:56.953Z",
+                     *       "state": "waiting_for_children",
+                     *       "target": {
+                     *         "name": "send_email",
+                     *         "type": "callback"
+                     *       },
+                     *       "tree_state": "waiting_for_children"
+                     *     }
+                     */
+                    "application/json": components["schemas"]["TaskResponse"];
+                };
+            };
+            /** @description `tree_ended`: the time had passed, and the tree has ended. `tree_cancelled`: it was cancelled */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `unusable_parent`: the task has no `children_within` */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not noted */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
     watchTask: {
         parameters: {
             query?: never;
@@ -7736,6 +7908,92 @@ export interface operations {
                 };
             };
             /** @description Not delivered */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reopenTask: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path: {
+                /**
+                 * @description The task's id
+                 * @example 01a224f2-b3a5-8001-8fcb-77daddbd6aab
+                 */
+                id: string;
+            };
+            cookie?: never;
+        };
+        /** @description None, or the attempt that is its last one */
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "attempt": 2
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReopenRequest"];
+            };
+        };
+        responses: {
+            /** @description It is open */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "attempt": 2,
+                     *         "claim_time": "2026-11-29T01:36:55.209Z",
+                     *         "create_time": "2026-11-29T01:36:55.205Z",
+                     *         "effective_start_time": "2026-11-29T01:36:55.783Z",
+                     *         "fire_time": "2026-11-29T01:36:55.207Z",
+                     *         "generation": 2,
+                     *         "id": "01a224f2-b3a5-8001-8fcb-77daddbd6aab",
+                     *         "max_attempts": 1,
+                     *         "priority": "normal",
+                     *         "start_time": "2026-11-29T01:36:55.783Z",
+                     *         "state": "enqueued",
+                     *         "target": {
+                     *           "name": "send_email",
+                     *           "type": "callback"
+                     *         },
+                     *         "tree_state": "waiting_for_children",
+                     *         "worker": "worker-1"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReopenAnswer"];
+                };
+            };
+            /** @description `not_succeeded`: it goes on, or has ended otherwise. `other_attempt`: the attempt is not its last one. `tree_cancelled`: its tree was cancelled. `key_taken`: another task has its key. `tree_ended`: a task above it is not kept any more */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_in_a_tree`: it has neither a parent nor children */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not reopened */
             default: {
                 headers: {
                     [name: string]: unknown;
@@ -8839,6 +9097,87 @@ export interface operations {
                 };
             };
             /** @description Nothing claimed */
+            default: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
+    reopen: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "attempt": 3,
+                 *       "id": "01a224f2-b3a5-8001-8fcb-77daddbd6aab",
+                 *       "worker": "worker-1"
+                 *     }
+                 */
+                "application/json": components["schemas"]["WorkerReopenRequest"];
+            };
+        };
+        responses: {
+            /** @description It is open */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    /**
+                     * @example {
+                     *       "task": {
+                     *         "attempt": 3,
+                     *         "claim_time": "2026-11-29T01:36:55.209Z",
+                     *         "create_time": "2026-11-29T01:36:55.205Z",
+                     *         "effective_start_time": "2026-11-29T01:36:55.783Z",
+                     *         "fire_time": "2026-11-29T01:36:55.207Z",
+                     *         "generation": 3,
+                     *         "id": "01a224f2-b3a5-8001-8fcb-77daddbd6aab",
+                     *         "max_attempts": 1,
+                     *         "priority": "normal",
+                     *         "start_time": "2026-11-29T01:36:55.783Z",
+                     *         "state": "enqueued",
+                     *         "target": {
+                     *           "name": "send_email",
+                     *           "type": "callback"
+                     *         },
+                     *         "tree_state": "waiting_for_children",
+                     *         "worker": "worker-1"
+                     *       }
+                     *     }
+                     */
+                    "application/json": components["schemas"]["ReopenAnswer"];
+                };
+            };
+            /** @description `other_attempt`: the attempt is not its last one, or another worker had it. The others are those of the call for clients */
+            409: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description `not_in_a_tree`: it has neither a parent nor children */
+            422: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Not reopened */
             default: {
                 headers: {
                     [name: string]: unknown;

@@ -18,6 +18,7 @@ from ..models import (
     CancelTreeResponse,
     ListTasksAnswer,
     MessagesAnswer,
+    ReopenAnswer,
     RescheduleResponse,
     RetryFailedAnswer,
     TaskEvent,
@@ -292,6 +293,19 @@ class Tasks(Group):
             "retryFailed", "POST", _ONE + "/retry-failed", RetryFailedAnswer, {"id": id}, body=body
         )
         return self._send(call)
+
+    def complete_children(self, id: str) -> TaskResponse:
+        """Says that all children of a task were added, whose tree `children_within` holds open for them."""
+        call: Call[TaskResponse] = Call(
+            "completeChildren", "POST", _ONE + "/children-complete", TaskResponse, {"id": id}, repeatable=True
+        )
+        return self._send(call)
+
+    def reopen(self, id: str, *, attempt: int | None = None) -> TaskResponse:
+        """Lets a task of a tree that has succeeded run again; with `attempt`, only if that is its last one."""
+        body = {} if attempt is None else {"attempt": attempt}
+        call: Call[ReopenAnswer] = Call("reopenTask", "POST", _ONE + "/reopen", ReopenAnswer, {"id": id}, body=body)
+        return (self._send(call)).task
 
     def _limit(self, timeout: Duration | None) -> float:
         return self._transport.options.timeout if timeout is None else seconds(timeout)

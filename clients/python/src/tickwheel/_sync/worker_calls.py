@@ -15,9 +15,11 @@ from ..models import (
     HeartbeatResult,
     LeaveAnswer,
     PollAnswer,
+    ReopenAnswer,
     SettleAnswer,
     SettleResult,
     SubscribeAnswer,
+    TaskResponse,
 )
 from ..requests import ClaimItem, HeartbeatItem, SettleItem
 from .group import Group
@@ -91,3 +93,9 @@ class WorkerCalls(Group):
             "subscribe", "POST", "/v1/worker/subscribe", SubscribeAnswer, body=body, repeatable=True
         )
         return self._send(call)
+
+    def reopen(self, worker: str, id: str, attempt: int) -> TaskResponse:
+        """Takes up a task of a tree again that this worker had, and that has succeeded."""
+        body = {"worker": worker, "id": id, "attempt": attempt}
+        call: Call[ReopenAnswer] = Call("reopen", "POST", "/v1/worker/reopen", ReopenAnswer, body=body)
+        return (self._send(call)).task
