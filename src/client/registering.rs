@@ -8,7 +8,7 @@ use reqwest::Method;
 use super::{
     Client, Error, Registered,
     answers::{not_ours, one_each, registered},
-    together::{Line, Travels, list_of},
+    together::{Batcher, Travels, list_of},
 };
 use crate::api::task_response::{
     BatchCancelResponse, BatchCreateResponse, CancelResponse, TaskResponse,
@@ -17,12 +17,12 @@ use crate::api::task_response::{
 /// The lines of a client.
 #[derive(Debug, Default)]
 pub(super) struct Lines {
-    registrations: Arc<Line<Registered>>,
-    cancels: Arc<Line<CancelResponse>>,
+    registrations: Arc<Batcher<Registered>>,
+    cancels: Arc<Batcher<CancelResponse>>,
 }
 
 impl Travels for Registered {
-    fn line(client: &Client) -> &Arc<Line<Self>> {
+    fn line(client: &Client) -> &Arc<Batcher<Self>> {
         &client.lines.registrations
     }
 
@@ -48,7 +48,7 @@ impl Travels for Registered {
 }
 
 impl Travels for CancelResponse {
-    fn line(client: &Client) -> &Arc<Line<Self>> {
+    fn line(client: &Client) -> &Arc<Batcher<Self>> {
         &client.lines.cancels
     }
 

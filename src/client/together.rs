@@ -21,7 +21,7 @@ const BYTES_MAX: usize = 1024 * 1024;
 /// A kind of call that travels together with others.
 pub(super) trait Travels: Send + Sized + 'static {
     /// Returns the line of a client.
-    fn line(client: &Client) -> &Arc<Line<Self>>;
+    fn line(client: &Client) -> &Arc<Batcher<Self>>;
 
     /// Sends one item, and returns its answer.
     fn send(client: &Client, item: Bytes) -> impl Future<Output = Result<Self, Error>> + Send;
@@ -51,9 +51,9 @@ struct State<T> {
 
 /// The items of one kind that wait at a client.
 #[derive(Debug)]
-pub(super) struct Line<T>(Mutex<State<T>>);
+pub(super) struct Batcher<T>(Mutex<State<T>>);
 
-impl<T> Default for Line<T> {
+impl<T> Default for Batcher<T> {
     fn default() -> Self {
         Self(Mutex::new(State {
             waiting: VecDeque::new(),
@@ -65,7 +65,7 @@ impl<T> Default for Line<T> {
 /// The right to send. Dropped, it goes to those who wait.
 struct Carrier<T: Travels> {
     client: Client,
-    line: Arc<Line<T>>,
+    line: Arc<Batcher<T>>,
 }
 
 /// Sends an item, alone or together with others.

@@ -16,8 +16,7 @@ use crate::model::{
     ids::TaskId,
     look_step::LookStep,
     schedule::{
-        life::{Missed, Overlap, Pause, Schedule, ScheduleSpec, State},
-        line::Line,
+        life::{Line, Missed, Overlap, Pause, Schedule, ScheduleSpec, State},
         run::{Cause, Listed, Run},
     },
     time::{Millis, whole_millis},

@@ -124,6 +124,7 @@ fn state_names(states: &CheckStates) -> Vec<CheckState> {
         EndState::Dead => CheckState::Dead,
         EndState::Completed => CheckState::Completed,
         EndState::Faulted => CheckState::Faulted,
+        EndState::Claimed => CheckState::Claimed,
     };
     let mut names: Vec<CheckState> = states.run.into_iter().flat_map(run_ends).map(end).collect();
     for name in tree_ends(states.tree).map(end) {

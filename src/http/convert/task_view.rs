@@ -46,13 +46,15 @@ fn parts(content: &Content) -> Parts {
     content::write(&content.payload, &content.content_type)
 }
 
-/// The parts that an answer about a task is made of: its content, the content for a full view, the task for a full view, and the
-/// task for a full view of one that is tracked. A client that reads all of a task can register it again as it is.
+/// The parts that an answer about a task is made of: its content, the content for a full view, the task for a full view, the task
+/// for a full view of one that is tracked, and the payload for a full view. A client that reads all of a task can register it
+/// again as it is.
 type Sources<'a> = (
     Option<&'a Content>,
     Option<&'a Content>,
     Option<&'a Arc<Spec>>,
     Option<&'a Arc<Spec>>,
+    Parts,
 );
 
 fn sources(task: &TaskView, view: View) -> Sources<'_> {
@@ -60,7 +62,8 @@ fn sources(task: &TaskView, view: View) -> Sources<'_> {
     let full = content.filter(|_| view == View::Full);
     let spec = (view == View::Full).then_some(&task.spec);
     let tracked = spec.filter(|spec| spec.target.is_tracked());
-    (content, full, spec, tracked)
+    let parts = full.map_or_else(Parts::default, parts);
+    (content, full, spec, tracked, parts)
 }
 
 /// Converts a task. The basic view has no credentials.
@@ -78,8 +81,7 @@ fn seen(mut response: TaskResponse, view: View) -> TaskResponse {
 }
 
 fn whole(task: &TaskView, view: View) -> TaskResponse {
-    let (content, full, spec, tracked) = sources(task, view);
-    let parts = full.map_or_else(Parts::default, parts);
+    let (content, full, spec, tracked, parts) = sources(task, view);
     let shown = task.result.as_ref().map(shown_result).unwrap_or_default();
     let (actions, checks) = tracked.map(|_| deeds(task, view)).unwrap_or_default();
     TaskResponse {

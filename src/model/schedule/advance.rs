@@ -16,8 +16,7 @@ use std::{
 
 use super::{
     hash,
-    life::{ChangeMark, Overlap, Pause, Schedule, State},
-    line::Line,
+    life::{ChangeMark, Line, Overlap, Pause, Schedule, State},
     missed::{self, WINDOW_MAX},
     plan::Plan,
     run::{self, Namer, Run},

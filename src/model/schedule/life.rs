@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use super::{line::Line, run::Run};
+use super::run::Run;
 use crate::model::{draft::TaskDraft, look_step::LookStep, time::Millis};
 
 /// The fate of a run that is due while the one before has not ended.
@@ -112,6 +112,15 @@ impl State {
             Self::Deleted => "deleted",
         }
     }
+}
+
+/// The missed times whose runs are to follow each other: at least one time of the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Line {
+    /// The time of its next run.
+    pub next: Millis,
+    /// The time of its last one, as far as it has come.
+    pub last: Millis,
 }
 
 /// A schedule, as its record has it.

@@ -1,13 +1,13 @@
 //! The line of a schedule has the missed times whose runs are to follow each other, as the first of them and the last.
 //!
 //! The times between are those of the plan, so a line of thousands takes no more room in the record than one of two. Its runs
-//! start one by one, each behind the end of the one before. A time that comes while there is a line joins it. What is older than
-//! the window, or beyond [`LINE_MAX`], is missed for good: the oldest first.
+//! start one by one, each behind the end of the one before. A time that comes while there is a line joins it. Times older than
+//! the window, or beyond [`LINE_MAX`], are missed for good: the oldest first.
 
 use std::time::Duration;
 
 use super::{
-    life::ScheduleSpec,
+    life::{Line, ScheduleSpec},
     missed::{MISSED_AFTER, WINDOW_MAX},
     plan::Plan,
 };
@@ -20,15 +20,6 @@ pub const LINE_MAX: u64 = 10_000;
 const COUNTED_MAX: usize = 512;
 
 const LEAST: Duration = Duration::from_millis(1);
-
-/// A line: at least one time of the plan.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Line {
-    /// The time of its next run.
-    pub next: Millis,
-    /// The time of its last one, as far as it has come.
-    pub last: Millis,
-}
 
 /// The part of a line that still runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -258,7 +249,7 @@ mod tests {
         );
         let wake = life.at.wake.unwrap();
         assert!(wake > life.now && wake <= life.now.after(SECOND * 15));
-        // That its entry is there is written down once.
+        // The mark of its entry is written once.
         life.look();
         assert_eq!(life.once(), None, "the first run has not ended");
         assert_eq!(next(&mut life), Some(2));

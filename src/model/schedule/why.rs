@@ -8,8 +8,7 @@ use std::time::Duration;
 use jiff::{Timestamp, tz::TimeZone};
 
 use super::{
-    life::{Missed, Overlap, Pause, Schedule, State},
-    line::Line,
+    life::{Line, Missed, Overlap, Pause, Schedule, State},
     plan::{Plan, Rule},
     run::Listed,
 };
