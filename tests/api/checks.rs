@@ -30,12 +30,12 @@ async fn a_check_sees_states_of_tasks_that_go_on_and_of_trees() {
     let check = |states: Value, text: &str| json!({"at": "30s", "in": states, "then": deed(text), "else": deed("not")});
     // No worker runs tasks of `other`.
     for task in [
-        json!({"callback": "other", "checks": [check(json!(["claimed", "enqueued"]), "alone")]}),
-        json!({"callback": "other", "checks": [check(json!(["processing", "dead"]), "alone")]}),
+        json!({"callback": "other", "checks": [check(json!(["enqueued", "claimed"]), "alone")]}),
+        json!({"callback": "other", "checks": [check(json!(["dead", "processing"]), "alone")]}),
         json!({"callback": "work", "children": [{"callback": "work"}],
             "checks": [check(json!(["completed"]), "whole")]}),
         json!({"callback": "work", "children": [{"callback": "other"}],
-            "checks": [check(json!(["completed", "faulted", "cancelled"]), "whole")]}),
+            "checks": [check(json!(["cancelled", "completed", "faulted"]), "whole")]}),
         json!({"callback": "work", "children": [{"callback": "other"}],
             "checks": [check(json!(["waiting_for_children"]), "open")]}),
     ] {

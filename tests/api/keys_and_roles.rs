@@ -28,12 +28,13 @@ const ALLOWED: &[(&str, &str)] = &[
     ("metrics getStats getCluster getForecast", "voa"),
     ("whoAmI getIds", "vpwoa"),
     (
-        "listTasks getTask getTree explainTask listCallbacks getCallback watchTask watchCallback",
+        "listTasks getTask getTree explainTask listCallbacks getCallback watchTask watchCallback \
+         listMessages",
         "vpoa",
     ),
     ("createTask batchCreateTasks batchCancelTasks", "poa"),
     ("cancelTask rescheduleTask runTask redeliverTask", "poa"),
-    ("retryFailed", "poa"),
+    ("retryFailed reopenTask completeChildren", "poa"),
     ("cancelTaskByKey rescheduleTaskByKey runTaskByKey", "poa"),
     ("setCallback deleteCallback setGate", "oa"),
     ("listDeadLetters groupDeadLetters listJobs getJob", "voa"),
@@ -45,9 +46,10 @@ const ALLOWED: &[(&str, &str)] = &[
     // An export holds payloads, which this viewer does not see.
     ("exportSchedules importSchedules", "oa"),
     ("resumeSchedule triggerSchedule backfillSchedule", "oa"),
-    ("poll leave subscribe claim heartbeat settle", "wa"),
+    ("poll leave subscribe claim heartbeat settle reopen", "wa"),
     ("createApiKey listApiKeys revokeApiKey listAudit", "a"),
     ("createBackup exportConfiguration importConfiguration", "a"),
+    ("getTestClock advanceTestClock setTestClock", "a"),
 ];
 
 const ROLES: [&str; 5] = ["viewer", "producer", "worker", "operator", "admin"];

@@ -96,11 +96,7 @@ fn texts_of_keys() {
 #[test]
 fn authorization_headers() {
     let whole = text().reveal();
-    let samples = [
-        format!("Bearer {whole}"),
-        format!("bearer   {whole} "),
-        format!("Basic {whole}"),
-    ];
+    let samples = [format!("Bearer {whole}"), format!("bearer   {whole} ")];
     let samples = samples.map(String::into_bytes).to_vec();
     target("authorization", samples).run(|bytes| {
         // Other bytes do not get through the HTTP library.

@@ -27,6 +27,8 @@ async fn next(stream: &mut BodyDataStream) -> Option<String> {
 #[tokio::test(start_paused = true)]
 async fn a_region_is_sent_when_it_has_changed_and_not_before() {
     let (site, [dead, ..]) = full().await;
+    // The job of the list has ended by then.
+    site.world.pass(Duration::from_secs(60)).await;
     let browser = Browser::default();
     let path = format!("/live?page=%2Ftasks%2F{dead}&page=%2Fjobs");
     let mut events = stream(&site, &browser, &path).await;

@@ -9,7 +9,11 @@ use axum::{
 
 use crate::{
     api::text::{DurationText, InstantText},
-    http::ui::{Ui, gate::Failure, parts::frame::Said},
+    http::{
+        code::Code,
+        error::Error,
+        ui::{Ui, gate::Failure, parts::frame::Said},
+    },
     limits::PAGE_FORM_BYTES_MAX,
 };
 
@@ -96,13 +100,13 @@ impl FromRequest<Ui> for Posted {
 
     async fn from_request(request: Request, _: &Ui) -> Result<Self, Response> {
         if !is_of_own_page(request.headers()) {
-            let why = "the form does not come from a page of this service, so it was not taken";
-            return Err((StatusCode::FORBIDDEN, why).into_response());
+            let why = "the form does not come from a page of this service: nothing was done";
+            return Err(Error::new(Code::Forbidden, why).into_response());
         }
         let read = to_bytes(request.into_body(), PAGE_FORM_BYTES_MAX).await;
         let body = read.map_err(|_| {
             let why = format!("a form has at most {PAGE_FORM_BYTES_MAX} bytes");
-            (StatusCode::PAYLOAD_TOO_LARGE, why).into_response()
+            Error::new(Code::TooLarge, why).into_response()
         })?;
         let pairs = url::form_urlencoded::parse(&body).into_owned();
         Ok(Self(pairs.collect()))

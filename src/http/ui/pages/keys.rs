@@ -57,12 +57,16 @@ pub(in crate::http::ui) async fn shown(
     if let Some(token) = visit.parameter("page") {
         path = with(&path, "page_token", &token);
     }
-    let list: ListApiKeysResponse = visit.get(&path).await?;
-    let next = list.next_page_token.as_deref();
+    let (keys, next) = match visit.get::<ListApiKeysResponse>(&path).await {
+        Ok(list) => (list.api_keys, list.next_page_token),
+        // The first key closes the service to this reader as well. The key must be shown all the same.
+        Err(_) if made.is_some() => (Vec::new(), None),
+        Err(failure) => return Err(failure),
+    };
     written(&Page {
         frame: visit.frame(),
-        lines: list.api_keys.iter().map(|key| line(visit, key)).collect(),
-        next: next.map(|token| with("/keys", "page", token)),
+        lines: keys.iter().map(|key| line(visit, key)).collect(),
+        next: next.map(|token| with("/keys", "page", &token)),
         fields,
         wrong: wrong.filter(|wrong| !wrong.is_empty()),
         made,
