@@ -4,6 +4,7 @@
 use std::{sync::Arc, time::Duration};
 
 use tickwheel::{
+    flaw::{self, Flaw},
     flow::{
         base::api::{
             CancelOutcome, ClaimAnswer, ClaimRequest, HeartbeatAnswer, HeartbeatRequest, NewTask,
@@ -179,8 +180,8 @@ async fn heartbeats_that_go_to_another_node_keep_an_attempt_alive() {
     worker.abort();
 }
 
-#[tokio::test(start_paused = true)]
-async fn the_look_finds_the_worker_that_died_with_the_node_that_watched_it() {
+/// Loses a worker with the node that watched it. Returns how the task reads when a watch would have noticed.
+async fn worker_lost_with_its_node() -> VisibleState {
     let world = World::new(2, 10_000);
     let (watching, other) = (world.node(1), world.node(2));
     world.pass(3 * SECOND).await;
@@ -190,8 +191,7 @@ async fn the_look_finds_the_worker_that_died_with_the_node_that_watched_it() {
     watching.crash();
     let worker = world.worker(other.service(), dies(0));
     world.pass(NOTICED).await;
-    let state = read(&other.service(), id).await.state;
-    assert_eq!(state, VisibleState::Retrying, "it reads so without a watch");
+    let noticed = read(&other.service(), id).await.state;
     world.pass(60 * SECOND).await;
     assert_eq!(
         read(&other.service(), id).await.state,
@@ -199,6 +199,19 @@ async fn the_look_finds_the_worker_that_died_with_the_node_that_watched_it() {
     );
     world.check();
     worker.abort();
+    noticed
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_heir_or_the_look_finds_the_worker_that_died_with_the_node_that_watched_it() {
+    assert_eq!(worker_lost_with_its_node().await, VisibleState::Succeeded);
+    flaw::switch(Some(Flaw::HeldLeftToLook));
+    let noticed = worker_lost_with_its_node().await;
+    assert_eq!(
+        noticed,
+        VisibleState::Retrying,
+        "it reads so without a watch"
+    );
 }
 
 /// Sends heartbeats every two seconds until one is answered otherwise. Returns that answer, and how long it took.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use tickwheel::{
     doubles::queue::memory::Fault,
+    flaw::{self, Flaw},
     flow::base::api::NewTask,
     model::{
         ids::TaskId, target::Target, task::Priority, time::Millis, undelivered::LOOK_PATIENCE,
@@ -75,9 +76,11 @@ async fn what_falls_due_in_an_outage_goes_out_with_the_queue() {
 /// The distance of the looks of a task with a claim timeout of a minute.
 const STEP: Duration = Duration::from_secs(68);
 
-/// A look waits in its place also where another node took the task into its memory and died.
+/// A look waits in its place also where another node took the task into its memory and died. Here that node has no heir, whose
+/// memory would have the task as well.
 #[tokio::test(start_paused = true)]
 async fn a_look_that_cannot_publish_goes_out_with_the_queue() {
+    flaw::switch(Some(Flaw::HeldLeftToLook));
     for behind_look in [5, 20, 100] {
         let world = World::new(1, 1000);
         let node = world.node(1);

@@ -331,7 +331,12 @@ async fn a_task_whose_node_has_died_tells_that_its_wheel_is_taken_over() {
         world.pass(SECOND / 4).await;
     }
     assert!(seen.contains_key("take_over"), "{seen:?}");
-    assert!(!seen.contains_key("catching_up"), "{seen:?}");
+    // Its new owner catches up behind that.
+    let caught_up = seen.get("catching_up");
+    assert!(
+        caught_up.is_none_or(|time| *time > seen["take_over"]),
+        "{seen:?}"
+    );
     let taken = seen["queued"].since(seen["take_over"]);
     assert!(taken < SECOND * 8, "{seen:?}");
 }
