@@ -18,6 +18,7 @@ from .errors import InvalidArgument
 DURATIONS = frozenset(
     (
         "attempt_timeout",
+        "children_within",
         "by",
         "catch_up_window",
         "claim_timeout",
