@@ -5,7 +5,7 @@
 //! it goes back in the same steps: a host that answers more calls more slowly does no more work. A call that failed halves it. A
 //! host that answers within [`QUICK`] has [`CALLS_MOST`] at once.
 //!
-//! The quickest call is forgotten after [`LEARNED_KEPT`], and the share begins anew, since a host may have become slower or
+//! The quickest call is forgotten after `LEARNED_KEPT`, and the share begins anew, since a host may have become slower or
 //! quicker meanwhile. It has grown again a few calls later.
 
 use std::time::Duration;

@@ -11,7 +11,7 @@
 //! | [`run`] | the id and the start of a run |
 //! | [`life`] | what a schedule is, and how users change it |
 //! | [`missed`] | which of the times that have passed run all the same |
-//! | [`line`] | which missed times follow each other, and which are too many |
+//! | [`mod@line`] | which missed times follow each other, and which are too many |
 //! | [`advance`] | which runs the next write of a schedule starts, skips or counts as missed |
 //! | [`again`] | which runs were missed after they were decided on |
 //! | [`why`] | what people are told of a time without a run |

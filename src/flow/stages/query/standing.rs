@@ -1,8 +1,8 @@
 //! The standing counts for statistics and metrics alike the tasks that wait for something else than their start, those that run,
 //! and those that are dead: by callback, from one reading.
 //!
-//! Held and dead tasks are read now and then ([`super::stock`]); the others are known in memory. Callbacks beyond the first
-//! hundred count together ([`crate::flow::base::labels`]).
+//! Held and dead tasks are read now and then (`stock`); the others are known in memory. Callbacks beyond the first
+//! hundred count together (`flow::base::labels`).
 
 use std::time::Duration;
 
