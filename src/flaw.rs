@@ -28,6 +28,8 @@ pub enum Flaw {
     NearWithoutRecord,
     /// The members of a dead node are left to the end of their sessions in the groups of the queue.
     MembersLeftToSession,
+    /// A member that has joined anew is taken out of its group again: the list of nodes is wrong, and nobody believes the queue.
+    TakesOutWhoJoinedAnew,
     /// The tasks that a dead node held in memory are left to their looks.
     HeldLeftToLook,
     /// A claim is applied whatever attempt it expects.

@@ -1,6 +1,7 @@
 //! The contract runs on Kafka, with cases of its own for the work of a real broker.
 
 mod on_brokers;
+mod survivors;
 
 use rdkafka::{
     admin::{AdminClient, AdminOptions, NewTopic, ResourceSpecifier, TopicReplication},
@@ -10,7 +11,6 @@ use rdkafka::{
     producer::DefaultProducerContext,
     types::{RDKafkaApiKey, RDKafkaRespErr},
 };
-
 use tickwheel::{
     model::{
         signing::{Signing, SigningKey},

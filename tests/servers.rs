@@ -13,6 +13,7 @@ mod cluster;
 mod conformance;
 mod conforms_on_servers;
 mod end_to_end;
+mod failover;
 mod kept_data;
 mod kept_keyspace;
 #[allow(

@@ -365,13 +365,14 @@ fn start(
     store: &Connected,
     address: SocketAddr,
 ) -> Result<Node, Error> {
+    let me = NodeId(time.random_uuid());
     let Queue {
         publisher,
         subscriptions,
-    } = Queue::to(&options.queue, &store.shape, time)?;
+    } = Queue::to(&options.queue, &store.shape, time, me)?;
     let advertised = options.advertise.clone();
     let context = Context {
-        me: NodeId(time.random_uuid()),
+        me,
         name: options.name.clone(),
         address: advertised.unwrap_or_else(|| address.to_string()),
         rules: Rules::of(store.shape),

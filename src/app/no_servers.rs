@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::wheel::Shape,
+    model::{ids::NodeId, wheel::Shape},
     queue::{self, Publisher, Subscriptions},
     store::{self, Store},
     time_source::TimeSource,
@@ -40,6 +40,7 @@ pub(super) fn queue(
     settings: &QueueSettings,
     _shape: &Shape,
     _time: &TimeSource,
+    _me: NodeId,
 ) -> Result<Sides, queue::Error> {
     match *settings {}
 }

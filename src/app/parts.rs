@@ -6,7 +6,7 @@ use super::servers;
 use crate::{
     flow::stages::wheel::recover,
     http,
-    model::wheel::Shape,
+    model::{ids::NodeId, wheel::Shape},
     queue::{self, Publisher, Subscriptions, embedded as embedded_queue, embedded::EmbeddedQueue},
     store::{self, Store, Underway, embedded},
     time_source::TimeSource,
@@ -141,10 +141,11 @@ impl Queue {
         options: &QueueOptions,
         shape: &Shape,
         time: &TimeSource,
+        me: NodeId,
     ) -> Result<Self, queue::Error> {
         match options {
             QueueOptions::Kafka(settings) => {
-                let (publisher, subscriptions) = servers::queue(settings, shape, time)?;
+                let (publisher, subscriptions) = servers::queue(settings, shape, time, me)?;
                 Ok(Self {
                     publisher,
                     subscriptions,

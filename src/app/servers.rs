@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::{
-    model::wheel::Shape,
+    model::{ids::NodeId, wheel::Shape},
     queue::{
         self, Publisher, Subscriptions,
         kafka::{KafkaPublisher, KafkaSubscriptions},
@@ -35,15 +35,16 @@ pub(super) async fn connect(
     Ok((store, shape))
 }
 
-/// Begins to connect to the queue; returns its two sides.
+/// Begins to connect a node to the queue; returns its two sides.
 pub(super) fn queue(
     settings: &QueueSettings,
     shape: &Shape,
     time: &TimeSource,
+    me: NodeId,
 ) -> Result<Sides, queue::Error> {
     let mut settings = settings.clone();
     settings.partitions = settings.partitions.min(i32::from(shape.wheels()));
-    let subscriptions = KafkaSubscriptions::new(settings.clone(), time.clone());
+    let subscriptions = KafkaSubscriptions::of_node(settings.clone(), time.clone(), me);
     let publisher = KafkaPublisher::connect(settings, time.clone())?;
     Ok((Arc::new(publisher), Arc::new(subscriptions)))
 }

@@ -24,11 +24,22 @@ pub const TAKE_OUT_TIMEOUT: Duration = Duration::from_secs(6);
 /// How long behind a death its members are looked for in groups: some may have joined anew, or be of a node that was paused.
 pub const TAKE_OUT_FOR: Duration = Duration::from_secs(12);
 
-/// Wait between two such looks: each asks the brokers for the members of every group.
+/// Wait between two such looks: each asks the brokers for the members of every group that is not known to be rid of them. The
+/// one whose turn it is has done it by then.
 pub const TAKE_OUT_EVERY: Duration = Duration::from_secs(2);
 
-/// How far apart the nodes take their turns in that: the first one has done it by then.
-pub const TAKE_OUT_TURN: Duration = Duration::from_millis(500);
+/// Groups that are looked at at once: a client is made for each member that is taken out.
+pub const TAKE_OUT_GROUPS_AT_ONCE: usize = 8;
+
+/// How long a member may take to leave its group when its node stops. Otherwise its session ends by itself, or others take it
+/// out.
+pub const LEAVE_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// How long librdkafka needs to send the request to leave, once a member has given its partitions up: some milliseconds.
+pub const LEAVE_SETTLES: Duration = Duration::from_millis(100);
+
+/// Wait for one event of a client that leaves.
+pub const LEAVE_STEP: Duration = Duration::from_millis(20);
 
 /// How long a consumer may be without an answer to its request to join before a new client asks: longer than the session
 /// of a member that died.

@@ -33,6 +33,7 @@ pub mod low_water;
 pub mod message;
 pub(crate) mod partitioner;
 pub mod ready;
+pub mod survivors;
 pub mod weighted_round_robin;
 
 /// The partition that a record goes to.
@@ -195,8 +196,9 @@ pub trait Subscriptions: Send + Sync {
     /// Returns a new member of a group, which receives the records of the topics. Topics named first are more
     /// urgent.
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error>;
-    /// Takes the members of a dead node out of the groups that this process has members of, so that the others get their
-    /// partitions before the queue finds out by itself. Repeating it is safe. A member that lives after all joins again.
+    /// Looks for members of a dead node in the groups that this process has members of, and takes them out if it is this
+    /// process's turn ([`survivors`]). So the others get their partitions before the queue finds out by itself. It is to be
+    /// repeated, and repeating it is safe. A member that lives after all joins again.
     async fn take_out(&self, _dead: NodeId) -> Result<(), Error> {
         Ok(())
     }

@@ -110,7 +110,9 @@ impl Cluster {
 
     /// The same, on another keyspace.
     pub(crate) fn program_in(&self, keyspace: &str, verb: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_tickwheel"));
+        // Another build of the program, to compare with.
+        let other = std::env::var("TICKWHEEL_TEST_PROGRAM");
+        let mut command = Command::new(other.as_deref().unwrap_or(env!("CARGO_BIN_EXE_tickwheel")));
         command
             .arg(verb)
             .args(["--store", "cassandra", "--cassandra", &self.stack.cassandra])
@@ -238,12 +240,17 @@ impl Node {
         self.child.wait().expect("the child can be waited for");
     }
 
-    /// Asks the process to stop (SIGTERM) and returns its exit status.
-    pub(crate) fn terminate(&mut self) -> std::process::ExitStatus {
+    /// Sends the process a signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill")
-            .args(["-TERM", &self.child.id().to_string()])
+            .args([&format!("-{name}"), &self.child.id().to_string()])
             .status();
         assert!(status.expect("kill can be run").success());
+    }
+
+    /// Asks the process to stop (SIGTERM) and returns its exit status.
+    pub(crate) fn terminate(&mut self) -> std::process::ExitStatus {
+        self.signal("TERM");
         self.child.wait().expect("the child can be waited for")
     }
 }

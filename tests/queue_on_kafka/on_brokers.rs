@@ -1,6 +1,9 @@
 //! `Env::kafka` gives a case of the contract the brokers that `make test` has started.
 
-use tickwheel::queue::kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings};
+use tickwheel::{
+    model::ids::NodeId,
+    queue::kafka::{GroupProtocol, KafkaPublisher, KafkaSubscriptions, Settings},
+};
 
 use crate::queue_contract::*;
 
@@ -17,10 +20,12 @@ impl Env {
             ..Settings::new(&brokers)
         };
         let time = TimeSource::real();
+        // As a node makes them: its members have names.
+        let node = NodeId(time.random_uuid());
         let publisher = KafkaPublisher::connect(settings.clone(), time.clone()).unwrap();
         Self {
             publisher: Arc::new(publisher),
-            subscriptions: Arc::new(KafkaSubscriptions::new(settings, time.clone())),
+            subscriptions: Arc::new(KafkaSubscriptions::of_node(settings, time.clone(), node)),
             queue: Queue::Kafka(brokers),
             prefix: format!("test-{}", time.random_uuid().simple()),
             time,

@@ -11,14 +11,17 @@ use std::{collections::BTreeMap, fmt, time::Duration};
 use async_trait::async_trait;
 
 use super::{
-    Settings,
+    GroupProtocol, Settings,
+    members::{Members, Named},
     prefetch::{Prefetch, Share},
     session::{History, Session},
+    take_out::TakeOut,
     topics::{Known, Topics},
     unavailable,
 };
 use crate::{
     limits,
+    model::ids::NodeId,
     queue::{Consumer, Delivery, Error, PublishError, Subscriptions},
     time_source::TimeSource,
 };
@@ -34,6 +37,8 @@ pub struct KafkaConsumer {
     settings: Settings,
     time: TimeSource,
     group: String,
+    /// The name of the member, which its sessions have one after the other.
+    named: Option<Named>,
     topics: Vec<String>,
     share: Share,
     /// None after [`Consumer::close`] and, until the next call, after a session that failed.
@@ -60,15 +65,40 @@ pub struct KafkaSubscriptions {
     /// One client that creates topics for all of them.
     topics: Topics,
     prefetch: Prefetch,
+    members: Members,
+    take_out: TakeOut,
 }
 
 impl KafkaSubscriptions {
-    /// Returns a maker that has not connected yet.
+    /// Returns a maker that has not connected yet. Its consumers have no names.
     #[must_use]
     pub fn new(settings: Settings, time: TimeSource) -> Self {
+        Self::with(settings, time, Members::default())
+    }
+
+    /// The same for a node, whose members the other nodes can take out of their groups when it has died. With
+    /// [`GroupProtocol::Consumer`] the brokers have no way for that, and their sessions have to end.
+    #[must_use]
+    pub fn of_node(settings: Settings, time: TimeSource, node: NodeId) -> Self {
+        let members = match settings.group_protocol {
+            GroupProtocol::Classic => Members::of(node),
+            GroupProtocol::Consumer => Members::default(),
+        };
+        Self::with(settings, time, members)
+    }
+
+    fn with(settings: Settings, time: TimeSource, members: Members) -> Self {
+        let topics = Topics::new(settings.clone(), time.clone());
         Self {
-            topics: Topics::new(settings.clone(), time.clone()),
+            take_out: TakeOut::new(
+                settings.clone(),
+                time.clone(),
+                topics.clone(),
+                members.clone(),
+            ),
+            topics,
             prefetch: Prefetch::default(),
+            members,
             settings,
             time,
         }
@@ -80,6 +110,10 @@ impl Subscriptions for KafkaSubscriptions {
     async fn subscribe(&self, group: &str, topics: &[String]) -> Result<Box<dyn Consumer>, Error> {
         let joining = KafkaConsumer::join(self, group, topics);
         Ok(Box::new(joining.await?))
+    }
+
+    async fn take_out(&self, dead: NodeId) -> Result<(), Error> {
+        self.take_out.look(dead).await
     }
 
     async fn has_any(&self, topics: &[String]) -> Result<bool, Error> {
@@ -132,8 +166,11 @@ impl KafkaConsumer {
         let (settings, time) = (with.settings.clone(), with.time.clone());
         let share = with.prefetch.share();
         let history = History::default();
-        let session = Session::begin(&settings, &time, group, &topics, share.bytes(), history)?;
+        let named = with.members.name(group, &topics);
+        let member = (group, named.as_ref().map(Named::name));
+        let session = Session::begin(&settings, &time, member, &topics, share.bytes(), history)?;
         Ok(Self {
+            named,
             settings,
             time,
             group: group.to_owned(),
@@ -175,7 +212,7 @@ impl Consumer for KafkaConsumer {
             let begun = Session::begin(
                 &self.settings,
                 &self.time,
-                &self.group,
+                (&self.group, self.named.as_ref().map(Named::name)),
                 &self.topics,
                 self.share.bytes(),
                 history,

@@ -36,7 +36,23 @@ pub(super) struct Events {
     pub(super) link: Link,
     pub(super) in_hand: Arc<Mutex<InHand>>,
     /// The group has told which partitions are ours, even if there are none.
-    pub(super) joined: AtomicBool,
+    joined: AtomicBool,
+}
+
+impl Events {
+    /// Returns those of a client that has not joined its group yet.
+    pub(super) fn new(group: &str, in_hand: Arc<Mutex<InHand>>) -> Self {
+        Self {
+            link: Link::new(group),
+            in_hand,
+            joined: false.into(),
+        }
+    }
+
+    /// Tells whether the group has told which partitions are ours, even if there are none.
+    pub(super) fn is_joined(&self) -> bool {
+        self.joined.load(Ordering::Relaxed)
+    }
 }
 
 impl ClientContext for Events {

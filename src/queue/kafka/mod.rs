@@ -18,6 +18,7 @@ mod events;
 mod in_hand;
 mod lanes;
 mod link;
+mod members;
 mod metadata;
 mod only;
 mod outgoing;
@@ -30,6 +31,7 @@ mod publisher;
 mod session;
 pub mod signature;
 mod stall;
+mod take_out;
 mod topics;
 
 use std::{collections::BTreeMap, fmt, time::Duration};
@@ -59,6 +61,10 @@ use crate::{
 /// A topic that is asked for only to find out whether the brokers answer. It does not matter whether it
 /// exists.
 const QUESTION_TOPIC: &str = "tickwheel.ping";
+
+/// The least that a fetch of a consumer may take: librdkafka refuses one that is smaller than the largest message, which is this
+/// unless it is set.
+const FETCH_BYTES_MIN: usize = 1_000_000;
 
 /// The way in which members of a group agree on who reads which partition.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -203,7 +209,10 @@ impl Settings {
                 "fetch.message.max.bytes",
                 ahead_bytes.min(512 * 1024).to_string(),
             )
-            .set("fetch.max.bytes", ahead_bytes.to_string())
+            .set(
+                "fetch.max.bytes",
+                ahead_bytes.max(FETCH_BYTES_MIN).to_string(),
+            )
             .set("queued.min.messages", "5000")
             .set(
                 "queued.max.messages.kbytes",
@@ -213,7 +222,7 @@ impl Settings {
             GroupProtocol::Classic => config
                 .set("group.protocol", "classic")
                 .set("partition.assignment.strategy", "range")
-                .set("session.timeout.ms", "10000")
+                .set("session.timeout.ms", millis(limits::CONSUMER_SESSION))
                 .set("heartbeat.interval.ms", "1000"),
             // In this protocol the broker sets session and heartbeat times.
             GroupProtocol::Consumer => config.set("group.protocol", "consumer"),
@@ -292,6 +301,11 @@ impl Limit {
     fn left(&self) -> Duration {
         self.until.since(self.time.moment())
     }
+
+    /// Returns a shorter one, which begins now.
+    fn within(&self, limit: Duration) -> Self {
+        Self::new(&self.time, limit.min(self.left()))
+    }
 }
 
 /// Runs a blocking question on a thread that may block.
@@ -329,7 +343,6 @@ mod tests {
     use crate::model::server_access::Login;
     #[cfg(feature = "tls")]
     use crate::model::server_access::{Protocol, Tls};
-    #[cfg(feature = "tls")]
     use rdkafka::consumer::BaseConsumer;
 
     #[test]
@@ -347,6 +360,10 @@ mod tests {
             ] {
                 config.create_native_config().unwrap();
             }
+            // Some properties are compared with each other only where a client is made of them.
+            let consumer = settings.consumer("group", limits::CONSUMER_BYTES_MIN);
+            let client: BaseConsumer = consumer.create().unwrap();
+            drop(client);
         }
     }
 

@@ -7,11 +7,7 @@
 //! One commit is on its way at a time, made on a thread of its own: the binding does not report the outcome
 //! of asynchronous commits, and an outcome that is unknown may have to be made again.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, atomic::Ordering},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use futures_util::{FutureExt as _, StreamExt as _};
 use parking_lot::{Mutex, MutexGuard};
@@ -27,7 +23,6 @@ use super::{
     GroupProtocol, Limit, Settings, discard,
     events::{Events, lock, to_delivery, to_list},
     in_hand::{InHand, Place},
-    link::Link,
     on_thread, signature,
     stall::{self, Found, Stalls},
     unavailable, unsuitable,
@@ -58,6 +53,8 @@ pub(super) struct Session {
     in_hand: Arc<Mutex<InHand>>,
     history: History,
     checks_joins: bool,
+    /// The member has a name: librdkafka does not take it out of the group when the client ends.
+    is_named: bool,
     /// When it was last known to be a member of the group.
     member_at: Moment,
     commit: Option<Commit>,
@@ -88,20 +85,19 @@ impl Session {
     pub(super) fn begin(
         settings: &Settings,
         time: &TimeSource,
-        group: &str,
+        (group, name): (&str, Option<&str>),
         topics: &[String],
         ahead_bytes: usize,
         history: History,
     ) -> Result<Self, Error> {
         let in_hand: Arc<Mutex<InHand>> = Arc::default();
-        let events = Events {
-            link: Link::new(group),
-            in_hand: Arc::clone(&in_hand),
-            joined: false.into(),
-        };
+        let events = Events::new(group, Arc::clone(&in_hand));
+        let mut config = settings.consumer(group, ahead_bytes);
+        if let Some(name) = name {
+            config.set("group.instance.id", name);
+        }
         let client =
-            Client::from_config_and_context(&settings.consumer(group, ahead_bytes), events)
-                .map_err(|error| unsuitable(&error))?;
+            Client::from_config_and_context(&config, events).map_err(|error| unsuitable(&error))?;
         let topics: Vec<&str> = topics.iter().map(String::as_str).collect();
         client
             .subscribe(&topics)
@@ -117,6 +113,7 @@ impl Session {
             history,
             // It is not certain that the other protocol tells a member that it has no partitions.
             checks_joins: settings.group_protocol == GroupProtocol::Classic,
+            is_named: name.is_some(),
             member_at: now,
             commit: None,
             committed_at: now,
@@ -304,7 +301,7 @@ impl Session {
     /// Compares the consumer with the ends of its partitions now and then.
     fn compare(&mut self) -> Result<(), Error> {
         let now = self.time.moment();
-        if self.client.context().joined.load(Ordering::Relaxed) {
+        if self.client.context().is_joined() {
             self.member_at = now;
         }
         if let Some(question) = &mut self.question {
@@ -394,6 +391,10 @@ impl Session {
             }
         }
         self.question = None;
+        if self.is_named {
+            let left = until.since(self.time.moment());
+            self.leave(left.min(limits::LEAVE_TIMEOUT)).await;
+        }
         let gone = discard(self.client);
         let left = until.since(self.time.moment());
         if self.time.within(left, gone).await.is_none() {
@@ -401,6 +402,40 @@ impl Session {
                 group = self.group,
                 "leaving the group takes too long, going on without"
             );
+        }
+    }
+
+    /// Takes a member with a name out of its group. A client that is only dropped leaves such a member to its session.
+    async fn leave(&self, limit: Duration) {
+        let until = self.time.moment().after(limit);
+        // One that is about to join leaves once it has.
+        self.poll_until(until, || self.client.context().is_joined())
+            .await;
+        self.client.unsubscribe();
+        let has_none = || {
+            let assigned = self.client.assignment();
+            assigned.map_or(true, |assigned| assigned.count() == 0)
+        };
+        self.poll_until(until, || !self.client.context().is_joined() || has_none())
+            .await;
+        // The client leaves once its partitions are closed, and one that ends before that does not leave.
+        let settled = self.time.moment().after(limits::LEAVE_SETTLES);
+        self.poll_until(settled, || false).await;
+    }
+
+    /// Serves the callbacks until something is so. Records that come meanwhile are left to others.
+    async fn poll_until(&self, until: Moment, is_so: impl Fn() -> bool) {
+        while !is_so() {
+            let left = until.since(self.time.moment());
+            if left.is_zero() {
+                return;
+            }
+            let step = left.min(limits::LEAVE_STEP);
+            if let Some(Err(KafkaError::MessageConsumptionFatal(_))) =
+                self.time.within(step, self.client.recv()).await
+            {
+                return;
+            }
         }
     }
 }

@@ -282,6 +282,11 @@ impl Topics {
     }
 
     /// Has topics created and waits until each is known.
+    /// Returns the client that asks and creates, for other questions. The first call blocks.
+    pub(super) fn admin(&self) -> Result<Arc<AdminClient<Link>>, String> {
+        self.0.admin()
+    }
+
     async fn create(&self, topics: &[String]) -> Result<(), Error> {
         self.0.request(topics).await?;
         let mut open = topics.to_vec();

@@ -11,7 +11,10 @@ use std::{
 use crate::{
     limits,
     model::{ids::NodeId, time::Millis},
-    queue::{Delivery, Probe, PublishError, Record, low_water::LowWater, partitioner::Partitioner},
+    queue::{
+        Delivery, Probe, PublishError, Record, low_water::LowWater, partitioner::Partitioner,
+        survivors::Listed,
+    },
 };
 
 use super::{
@@ -233,12 +236,12 @@ impl Broker {
         }
     }
 
-    /// Takes the members of a node out of all groups.
-    pub(super) fn take_out(&mut self, node: NodeId, now: Millis) {
-        let names: Vec<String> = self.groups.keys().cloned().collect();
-        for name in names {
-            self.change(&name, now, |group| group.take_out(node));
-        }
+    /// Returns the members of a group and their nodes.
+    pub(super) fn listed(&self, group: &str) -> Vec<Listed<Member>> {
+        self.groups
+            .get(group)
+            .map(Group::listed)
+            .unwrap_or_default()
     }
 
     /// Changes the members of a group.

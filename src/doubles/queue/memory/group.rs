@@ -8,7 +8,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use crate::{
     model::{ids::NodeId, time::Millis},
-    queue::low_water::LowWater,
+    queue::{low_water::LowWater, survivors::Listed},
 };
 
 /// The number of a group's member, in the order of joining.
@@ -61,11 +61,12 @@ impl Group {
         self.members.remove(&member).is_some()
     }
 
-    /// Takes the members of a node out; tells whether there were any.
-    pub(super) fn take_out(&mut self, node: NodeId) -> bool {
-        let before = self.members.len();
-        self.members.retain(|_, joined| joined.node != Some(node));
-        self.members.len() < before
+    /// Returns its members and their nodes.
+    pub(super) fn listed(&self) -> Vec<Listed<Member>> {
+        let members = self.members.iter();
+        members
+            .map(|(member, joined)| (*member, joined.node))
+            .collect()
     }
 
     /// Notes that a member is heard of no more.

@@ -1,6 +1,7 @@
 //! The simulated process is shared by a publisher of the memory queue and its consumers, which die with it.
 
 use std::{
+    collections::BTreeSet,
     fmt,
     future::pending,
     sync::{
@@ -12,7 +13,10 @@ use std::{
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{MemoryQueue, group::Member};
-use crate::model::{ids::NodeId, time::Millis};
+use crate::{
+    model::{ids::NodeId, time::Millis},
+    queue::survivors::Survivors,
+};
 
 /// Called before and after each operation with its name and whether it is over; `true` kills the process there.
 pub type Hook = Arc<dyn Fn(&'static str, bool) -> bool + Send + Sync>;
@@ -30,6 +34,7 @@ struct Life {
     hook: Mutex<Option<Hook>>,
     members: Mutex<Vec<(String, Member)>>,
     node: Mutex<Option<NodeId>>,
+    survivors: Mutex<Survivors<Member>>,
     paused: Mutex<Option<Millis>>,
 }
 
@@ -92,6 +97,33 @@ impl Process {
     /// Returns until when the process is stopped, if it is.
     pub(super) fn paused_until(&self, now: Millis) -> Option<Millis> {
         lock(&self.life.paused).filter(|until| *until > now)
+    }
+
+    /// Looks for members of a dead node in the groups that this process has members of, and takes out those whose turn it is.
+    pub(super) fn take_out(&self, dead: NodeId) {
+        let Some(me) = *lock(&self.life.node) else {
+            return;
+        };
+        let time = &self.queue.shared.time;
+        let mut survivors = lock(&self.life.survivors);
+        survivors.note(dead, time.moment());
+        let mut state = self.queue.state();
+        let members = lock(&self.life.members);
+        let joined = members
+            .iter()
+            .filter(|(group, member)| state.broker.has(group, *member));
+        let groups: BTreeSet<String> = joined.map(|(group, _)| group.clone()).collect();
+        for group in groups {
+            if !survivors.is_open(dead, &group) {
+                continue;
+            }
+            let listed = state.broker.listed(&group);
+            for member in survivors.take_notice(me, dead, &group, &listed) {
+                state.broker.leave(&group, member, time.now());
+            }
+        }
+        drop(state);
+        self.queue.wake();
     }
 
     fn lose(&self, members: &[(String, Member)]) {

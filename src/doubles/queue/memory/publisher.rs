@@ -219,9 +219,7 @@ impl Subscriptions for MemoryPublisher {
 
     async fn take_out(&self, dead: NodeId) -> Result<(), Error> {
         self.process.pass("take_out", false).await;
-        let now = self.queue.shared.time.now();
-        self.queue.state().broker.take_out(dead, now);
-        self.queue.wake();
+        self.process.take_out(dead);
         self.process.pass("take_out", true).await;
         Ok(())
     }

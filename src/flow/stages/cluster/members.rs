@@ -38,6 +38,10 @@ const EVERY: Duration = Duration::from_secs(1);
 /// A node that has not written its row for this long is taken for dead.
 const SILENT_MAX: Duration = Duration::from_millis(3500);
 
+/// A node that has not written its row for this long is called quiet: two of its rows are missing. What costs little if it lives
+/// after all begins then.
+const QUIET: Duration = Duration::from_secs(2);
+
 /// A node that died, or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Gone {
@@ -69,6 +73,8 @@ pub struct View {
     live: Arc<[(NodeId, bool, i64)]>,
     /// Nodes that were seen and are gone.
     gone: Arc<[Gone]>,
+    /// Nodes whose rows stand still: they are dead, or about to be taken for dead.
+    quiet: Arc<[Gone]>,
     read: Option<Moment>,
 }
 
@@ -84,17 +90,16 @@ impl View {
         preference::preferred(wheel, ready)
     }
 
-    /// Returns the place of a live node among all of them, for work that one of them has to do for a key.
-    #[must_use]
-    pub fn turn_of(&self, node: NodeId, key: u64) -> usize {
-        let live = self.live.iter().map(|(node, _, _)| *node);
-        preference::turn(node, key, live)
-    }
-
     /// Returns the nodes that have gone lately.
     #[must_use]
     pub fn gone(&self) -> &[Gone] {
         &self.gone
+    }
+
+    /// Returns the nodes whose rows have stood still for a moment, and those that have left lately.
+    pub fn silent(&self) -> impl Iterator<Item = &Gone> {
+        let left = self.gone.iter().filter(|gone| gone.left);
+        self.quiet.iter().chain(left)
     }
 
     /// Tells whether a live node has this name in the looks of tasks that it holds.
@@ -150,6 +155,8 @@ pub(in crate::flow) struct Members {
     began: Moment,
     /// Counts how often nodes have come or gone.
     changes: Arc<Changes>,
+    /// Counts how often nodes have fallen silent, or gone on.
+    silences: Arc<Changes>,
 }
 
 impl Members {
@@ -165,6 +172,7 @@ impl Members {
             started: Arc::default(),
             stalls: Arc::default(),
             changes: Arc::default(),
+            silences: Arc::default(),
         }
     }
 
@@ -178,6 +186,12 @@ impl Members {
     #[must_use]
     pub(in crate::flow) fn changes(&self) -> Watcher {
         self.changes.watcher()
+    }
+
+    /// Returns what tells when nodes have fallen silent, or gone on.
+    #[must_use]
+    pub(in crate::flow) fn silences(&self) -> Watcher {
+        self.silences.watcher()
     }
 
     /// Tells whether the node is about to stop.
@@ -257,28 +271,30 @@ impl Members {
         self.lock().queue_problem.clone()
     }
 
-    /// Writes this node's row, reads the others', and asks the queue for a sign of life.
-    pub(in crate::flow) async fn step(&self) {
-        let queue_problem = self
-            .ctx
-            .publisher
-            .ping()
-            .await
-            .err()
-            .map(|error| error.to_string());
+    /// Asks the queue for a sign of life.
+    async fn ask_queue(&self) {
+        let answer = self.ctx.publisher.ping().await;
+        let problem = answer.err().map(|error| error.to_string());
+        let mut seen = self.lock();
+        log_change("queue", &mut seen.queue_problem, problem);
+    }
+
+    /// Writes this node's row, and reads the others'.
+    async fn tell_and_read(&self) {
+        let queue_answers = self.lock().queue_problem.is_none();
         let row = NodeRow {
             node: self.ctx.me,
             name: self.ctx.name.clone(),
             address: self.ctx.address.clone(),
             wall: self.ctx.now(),
-            ready: queue_problem.is_none()
+            ready: queue_answers
                 && self.ctx.settings.scans
                 && !self.is_leaving()
                 && !self.stays_away()
                 && self.has_sane_clock(),
         };
         let listed = self.list(&row).await;
-        self.take(listed.map_err(|error| error.to_string()), queue_problem);
+        self.take(listed.map_err(|error| error.to_string()));
     }
 
     /// Writes this node's row, its level before it, and reads those of all.
@@ -291,7 +307,7 @@ impl Members {
         Ok(rows)
     }
 
-    fn take(&self, listed: Result<Vec<NodeRow>, String>, queue_problem: Option<String>) {
+    fn take(&self, listed: Result<Vec<NodeRow>, String>) {
         let (now, moment) = (self.ctx.now(), self.ctx.time.moment());
         let mut seen = self.lock();
         if let Some(step) = seen.watch.look(now, moment)
@@ -305,12 +321,14 @@ impl Members {
                 if view.differs(&seen.view) {
                     self.changes.announce();
                 }
+                if view.silent().ne(seen.view.silent()) {
+                    self.silences.announce();
+                }
                 seen.view = view;
                 log_change("store", &mut seen.store_problem, None);
             }
             Err(problem) => log_change("store", &mut seen.store_problem, Some(problem)),
         }
-        log_change("queue", &mut seen.queue_problem, queue_problem);
         seen.stepped = true;
         let ready = seen.store_problem.is_none() && seen.queue_problem.is_none();
         if ready && !self.is_leaving() {
@@ -323,17 +341,29 @@ impl Members {
     }
 
     /// Steps every second until `stop`; then removes the node's row, so that others need not wait for its silence.
+    ///
+    /// The queue is asked beside the rows: one that is slow to answer must not make its nodes look dead to each other.
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
+        if !stop.is_cancelled() {
+            self.ask_queue().await;
+        }
+        let asking = self.every(&stop, || self.ask_queue());
+        let telling = self.every(&stop, || self.tell_and_read());
+        tokio::join!(asking, telling);
+        if let Err(error) = self.ctx.store.remove_node(self.ctx.me).await {
+            tracing::debug!(%error, "could not remove the node's row: it expires by itself");
+        }
+    }
+
+    /// Does something every second until `stop`.
+    async fn every<F: Future<Output = ()>>(&self, stop: &CancellationToken, step: impl Fn() -> F) {
         while !stop.is_cancelled() {
-            self.step().await;
+            step().await;
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
                 () = self.ctx.time.sleep(EVERY) => {}
             }
-        }
-        if let Err(error) = self.ctx.store.remove_node(self.ctx.me).await {
-            tracing::debug!(%error, "could not remove the node's row: it expires by itself");
         }
     }
 
@@ -380,11 +410,18 @@ impl Seen {
         }
         gone.retain(|_, gone| moment.since(gone.seen) < limits::GONE_KEPT);
         let all: Arc<[Gone]> = gone.values().copied().collect();
+        let others = changes.iter().filter(|(node, _)| **node != me);
+        let quiet = others.filter_map(|(node, (wall, changed))| {
+            let since = (*changed).max(unbroken).after(QUIET);
+            (moment >= since).then(|| Gone::new(*node, *wall, since, false))
+        });
+        let quiet = quiet.collect();
         (self.changes, self.gone) = (changes, gone);
         live.sort_unstable();
         View {
             live: live.into(),
             gone: all,
+            quiet,
             read: Some(moment),
         }
     }
