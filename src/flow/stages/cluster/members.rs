@@ -38,8 +38,8 @@ const EVERY: Duration = Duration::from_secs(1);
 /// A node that has not written its row for this long is taken for dead.
 const SILENT_MAX: Duration = Duration::from_millis(3500);
 
-/// A node that has not written its row for this long is called quiet: two of its rows are missing. What costs little if it lives
-/// after all begins then.
+/// A node that has not written its row for this long is called quiet: two of its rows are missing. Work that costs little if it
+/// lives after all begins then.
 const QUIET: Duration = Duration::from_secs(2);
 
 /// A node that died, or left.
