@@ -28,6 +28,10 @@ pub enum JobKind {
     Delete,
     /// Runs of a schedule whose times have passed are registered. It is begun at the schedule.
     Backfill,
+    /// Tasks that wait start now.
+    Run,
+    /// Tasks of trees that have succeeded begin a new round.
+    Reopen,
 }
 
 impl JobKind {
@@ -40,6 +44,8 @@ impl JobKind {
             Self::Reschedule => "reschedule",
             Self::Delete => "delete",
             Self::Backfill => "backfill",
+            Self::Run => "run",
+            Self::Reopen => "reopen",
         }
     }
 }
@@ -100,7 +106,7 @@ pub struct JobFilter {
     /// Tasks of this collection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub collection: Option<String>,
-    /// Tasks in this state. Redrive takes dead tasks only, delete those that have ended.
+    /// Tasks in this state. Redrive takes dead tasks only, delete those that have ended, and reopen those that have succeeded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub state: Option<TaskState>,
     /// Tasks with all of these labels.
@@ -113,7 +119,7 @@ pub struct JobFilter {
     /// Tasks that start at or after this.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time_from: Option<InstantText>,
-    /// Tasks that start before this. With Cassandra, cancel and reschedule need it, or a label that the callback names in
+    /// Tasks that start before this. With Cassandra, cancel, reschedule and run need it, or a label that the callback names in
     /// `indexed_labels`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time_to: Option<InstantText>,
@@ -189,7 +195,7 @@ pub struct JobResponse {
     /// The fate of runs that would overlap, of a backfill.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overlap: Option<Overlap>,
-    /// The new start of every task, of a reschedule.
+    /// The new start of every task, of a reschedule or a run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<InstantText>,
     /// So many tasks a second at most.

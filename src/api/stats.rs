@@ -67,6 +67,32 @@ pub struct TaskCounts {
     /// first count.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead: Option<u64>,
+    /// The same by callback, those with the most first; a hundred at most. Callbacks behind the first hundred that the node has
+    /// heard of count together as `(other)`.
+    #[serde(default)]
+    #[cfg_attr(feature = "server", schema(required = true))]
+    pub callbacks: Vec<CallbackTaskCounts>,
+}
+
+/// Tasks of one callback that wait for something else than their start or a worker, and dead ones.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct CallbackTaskCounts {
+    /// The callback.
+    pub callback: String,
+    /// Attempts that run, as the node that was asked watches them.
+    pub running: u64,
+    /// Tasks that wait for their next attempt, as the node that was asked knows.
+    pub retrying: u64,
+    /// Tasks that wait for the ends of other tasks, as the node that was asked knows.
+    pub waiting: u64,
+    /// Due tasks that wait for the `rate` or the `max_in_flight` of the callback.
+    pub limited: u64,
+    /// Due tasks that closed gates hold, on all nodes, when they were counted last.
+    pub held: u64,
+    /// Tasks that are dead and kept, on all nodes, when they were counted last.
+    pub dead: u64,
 }
 
 /// A gate that is not open.
@@ -132,6 +158,24 @@ pub struct NodeStats {
     /// How late tasks were handed over; absent when there were none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lateness: Option<LatenessResponse>,
+    /// The seconds of that minute; absent in answers of earlier versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seconds: Option<SecondsResponse>,
+}
+
+/// The work of a node in the whole seconds of the last minute, the oldest first.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[cfg_attr(feature = "server", derive(ToSchema))]
+#[non_exhaustive]
+pub struct SecondsResponse {
+    /// When the first of them began.
+    pub from: InstantText,
+    /// Tasks registered in each.
+    pub registered: Vec<u64>,
+    /// Tasks handed over for the first time in each.
+    pub fired: Vec<u64>,
+    /// Attempts settled in each.
+    pub settled: Vec<u64>,
 }
 
 /// How late tasks were handed over.

@@ -50,6 +50,10 @@ const EXPORT_EXAMPLES: &str = "Examples:
   tickwheel task export > tasks.jsonl
   tickwheel task export | tickwheel task import - --server http://other:7420";
 
+const RUN_EXAMPLES: &str = "Examples:
+  tickwheel task run 0198c2a4-7c51-8003-a1b2-c3d4e5f60718
+  tickwheel task run --filter callback=send_email --filter state=retrying --rate 50";
+
 #[derive(Debug, Subcommand)]
 pub(super) enum Command {
     /// Register a task.
@@ -96,8 +100,9 @@ pub(super) enum Command {
     Redrive(ManyArgs),
     /// Delete all dead tasks of a filter for good.
     Delete(ManyArgs),
-    /// Start a task now; a dead task runs again, with its attempts counted afresh.
-    Run(TaskArgs),
+    /// Start a task now, or all tasks of a filter that wait; one that is dead runs again, with its attempts counted afresh.
+    #[command(after_help = RUN_EXAMPLES)]
+    Run(OneOrManyArgs),
     /// Deliver a task over HTTP again, also one that succeeded, which is copied.
     Redeliver(TaskArgs),
     /// Run the failed part of a tree again: the task and all below it that failed, died or expired.
@@ -109,7 +114,8 @@ pub(super) enum Command {
     Messages(messages::Command),
     /// Say that all children of a task were added, whose tree --children-within holds open for them.
     ChildrenComplete(TaskArgs),
-    /// Let a task of a tree that has succeeded run again: it begins a new round, and the trees that it is in go on.
+    /// Let a task of a tree that has succeeded run again, or all such tasks of a filter: each begins a new round, and the trees
+    /// that it is in go on.
     #[command(after_help = reopen::EXAMPLES)]
     Reopen(reopen::Command),
     /// Show a task with all tasks below it.
@@ -142,6 +148,18 @@ pub(super) enum Command {
 pub(super) struct TaskArgs {
     /// Its id, as printed by `task register`.
     id: TaskId,
+    #[command(flatten)]
+    client: ClientArgs,
+}
+
+/// A task, or many.
+#[derive(Debug, Args)]
+pub(super) struct OneOrManyArgs {
+    /// Its id, as printed by `task register`.
+    #[arg(conflicts_with_all = ["filter", "all"])]
+    id: Option<TaskId>,
+    #[command(flatten)]
+    bulk: BulkArgs,
     #[command(flatten)]
     client: ClientArgs,
 }
@@ -216,10 +234,7 @@ pub(super) async fn run(command: Command) -> Result<Exit, Failure> {
         } => reschedule(id, start.new_start()?, &bulk, &client).await,
         Command::Redrive(of) => of.run(JobKind::Redrive).await,
         Command::Delete(of) => of.run(JobKind::Delete).await,
-        Command::Run(of) => {
-            let answer = of.client()?.run_now(of.id).await?;
-            moved(of.client.print.output, &answer)
-        }
+        Command::Run(of) => start_now(&of).await,
         Command::Redeliver(of) => {
             let answer = of.client()?.redeliver(of.id).await?;
             moved(of.client.print.output, &answer)
@@ -241,6 +256,18 @@ impl ManyArgs {
         }
         bulk::run(kind, &self.bulk, None, &self.client).await
     }
+}
+
+async fn start_now(of: &OneOrManyArgs) -> Result<Exit, Failure> {
+    let Some(id) = of.id else {
+        if !of.bulk.is_given() {
+            return Err(Failure::usage(bulk::EXPECTED));
+        }
+        return bulk::run(JobKind::Run, &of.bulk, None, &of.client).await;
+    };
+    of.bulk.refuse()?;
+    let answer = of.client.connect()?.run_now(id).await?;
+    moved(of.client.print.output, &answer)
 }
 
 async fn reschedule(

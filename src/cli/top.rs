@@ -138,6 +138,9 @@ fn screen(view: &View) -> io::Result<String> {
         "this node  registered {:.1}/s   fired {:.1}/s   settled {:.1}/s",
         node.registered_per_second, node.fired_per_second, node.settled_per_second
     )?;
+    if let Some(seconds) = &node.seconds {
+        writeln!(out, "fired      {}", spark(&seconds.fired))?;
+    }
     match &node.lateness {
         None => writeln!(out, "lateness   no task was due in the last minute")?,
         Some(late) => writeln!(
@@ -167,6 +170,19 @@ fn screen(view: &View) -> io::Result<String> {
     }
     gates(&mut out, &stats.gates)?;
     Ok(String::from_utf8_lossy(&out).into_owned())
+}
+
+/// Draws counts of seconds, the oldest first, and says how many the most were.
+fn spark(counts: &[u64]) -> String {
+    const BARS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+    let most = counts.iter().max().copied().unwrap_or_default();
+    let bar = |count: &u64| {
+        let height = (u128::from(*count) * 8).div_ceil(u128::from(most.max(1)));
+        let bar = usize::try_from(height).ok().and_then(|at| BARS.get(at));
+        bar.copied().unwrap_or(' ')
+    };
+    let bars: String = counts.iter().map(bar).collect();
+    format!("|{bars}| the last minute, {most} in a second at most")
 }
 
 /// Returns how many of the tasks wait for a limit, if some do.
@@ -276,7 +292,8 @@ mod tests {
         let stats = json!({"time": at, "tasks": tasks, "gates": gates, "exact": exact, "behind_ms": 0,
             "pending": [{"horizon": "minute", "tasks": 7, "complete": true}, {"horizon": "later", "tasks": 1000, "complete": false}],
             "unclaimed": {"tasks": 1, "exact": exact, "callbacks": waiting},
-            "node": {"registered_per_second": 1.25, "fired_per_second": 0.0, "settled_per_second": 3.0, "lateness": lateness}});
+            "node": {"registered_per_second": 1.25, "fired_per_second": 0.0, "settled_per_second": 3.0, "lateness": lateness,
+                "seconds": {"from": at, "registered": [1, 2], "fired": [0, 1, 80, 40], "settled": [0]}}});
         let cluster = json!({"time": at, "nodes": [], "wheels": []});
         View {
             stats: serde_json::from_value(stats).unwrap(),
@@ -291,6 +308,7 @@ mod tests {
         for line in [
             "pending    minute 7   later 1000+\n",
             "registered 1.2/s   fired 0.0/s   settled 3.0/s",
+            "fired      | ▁█▄| the last minute, 80 in a second at most\n",
             "lateness   p50 1 ms   p99 9 ms   max 12 ms",
             "unclaimed  1 due task not taken, 40 over a limit\n",
             "others     running 4   retrying 3   waiting for tasks 1   dead 2\n",

@@ -105,8 +105,9 @@ pub use crate::api::{
     schedule_response::ScheduleResponse,
     schedule_why::{ScheduleCause, ScheduleCauseCode, ScheduleWhyResponse},
     stats::{
-        ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
-        StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
+        CallbackTaskCounts, ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats,
+        PendingCount, SecondsResponse, StatsResponse, TaskCounts, UnclaimedCallback,
+        UnclaimedResponse, WheelResponse,
     },
     target::{HttpTarget, TargetResponse},
     task_request::{FollowUp, Jitter, OnConflict, Priority, RetryPolicy, TaskRequest},

@@ -50,16 +50,22 @@ pub enum JobKind {
     Delete,
     /// It is registered: a run of a schedule whose time has passed.
     Backfill,
+    /// It starts now.
+    Run,
+    /// One of a tree that has succeeded begins a new round.
+    Reopen,
 }
 
 impl JobKind {
     /// Every kind.
-    pub const ALL: [Self; 5] = [
+    pub const ALL: [Self; 7] = [
         Self::Cancel,
         Self::Redrive,
         Self::Reschedule,
         Self::Delete,
         Self::Backfill,
+        Self::Run,
+        Self::Reopen,
     ];
 
     /// Returns the name that users know.
@@ -71,6 +77,8 @@ impl JobKind {
             Self::Reschedule => "reschedule",
             Self::Delete => "delete",
             Self::Backfill => "backfill",
+            Self::Run => "run",
+            Self::Reopen => "reopen",
         }
     }
 
@@ -78,8 +86,8 @@ impl JobKind {
     #[must_use]
     pub const fn is_of_ended(self) -> bool {
         match self {
-            Self::Redrive | Self::Delete => true,
-            Self::Cancel | Self::Reschedule | Self::Backfill => false,
+            Self::Redrive | Self::Delete | Self::Reopen => true,
+            Self::Cancel | Self::Reschedule | Self::Backfill | Self::Run => false,
         }
     }
 }

@@ -17,12 +17,14 @@ use crate::model::{
     time::Millis,
 };
 
-const KINDS: [(JobKind, v1::JobKind); 5] = [
+const KINDS: [(JobKind, v1::JobKind); 7] = [
     (JobKind::Cancel, v1::JobKind::Cancel),
     (JobKind::Redrive, v1::JobKind::Redrive),
     (JobKind::Reschedule, v1::JobKind::Reschedule),
     (JobKind::Delete, v1::JobKind::Delete),
     (JobKind::Backfill, v1::JobKind::Backfill),
+    (JobKind::Run, v1::JobKind::Run),
+    (JobKind::Reopen, v1::JobKind::Reopen),
 ];
 
 const STATES: [(JobState, v1::JobState); 6] = [

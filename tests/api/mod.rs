@@ -29,6 +29,7 @@ mod forecast;
 mod held_trees;
 mod http2;
 mod jobs;
+mod jobs_again;
 mod jobs_by_rows;
 mod jobs_unreadable;
 mod joins;

@@ -90,6 +90,7 @@ pub(super) fn desks(
         eraser.clone(),
     );
     let by = jobs::changers::Changers {
+        retrier: retrier(Arc::clone(&ctx), mover, finder, changer),
         finder: finder.clone(),
         canceller: canceller.clone(),
         changer: changer.clone(),

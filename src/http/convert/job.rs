@@ -33,7 +33,7 @@ use crate::{
 pub(in crate::http) fn job(request: &JobRequest, now: Millis, reach: Reach) -> Result<Job, Error> {
     let mut violations = Violations::default();
     let wrong = &mut violations;
-    let filter = filter(&request.filter, wrong);
+    let mut filter = filter(&request.filter, wrong);
     let start = start(request, now, wrong);
     let rate_milli = rate(request.rate_per_second, wrong);
     violations.finish()?;
@@ -48,8 +48,12 @@ pub(in crate::http) fn job(request: &JobRequest, now: Millis, reach: Reach) -> R
     if !unusable.is_empty() {
         return Err(Error::fields(Code::UnusableFilter, unusable));
     }
+    let by_rows = by_rows(request, &filter, reach);
+    if request.kind == JobKind::Reopen {
+        filter.state = Some(VisibleState::Succeeded.name().to_owned());
+    }
     Ok(Job {
-        by_rows: by_rows(request, &filter, reach),
+        by_rows,
         start,
         rate_milli,
         dry_run: request.dry_run,
@@ -150,7 +154,8 @@ fn start(request: &JobRequest, now: Millis, wrong: &mut Violations) -> Option<Mi
             "is for the kind `reschedule`; tasks are found by `filter.start_time_from` and `filter.start_time_to`",
         );
     }
-    None
+    // Those that are due then already are passed over, so a page that is repeated starts no task twice.
+    (request.kind == JobKind::Run).then_some(now)
 }
 
 /// Tells whether the tasks of a job are found by rows: those that have ended in whatever way, and those that wait of a store that
@@ -158,7 +163,8 @@ fn start(request: &JobRequest, now: Millis, wrong: &mut Violations) -> Option<Mi
 fn by_rows(request: &JobRequest, filter: &job::JobFilter, reach: Reach) -> bool {
     match request.kind {
         JobKind::Delete => request.filter.state != Some(TaskState::Dead),
-        JobKind::Cancel | JobKind::Reschedule => {
+        JobKind::Reopen => true,
+        JobKind::Cancel | JobKind::Reschedule | JobKind::Run => {
             matches!(reach, Reach::Some { labelled: true, .. }) && filter.to.is_none()
         }
         JobKind::Redrive | JobKind::Backfill => false,
@@ -181,7 +187,12 @@ fn unusable(request: &JobRequest, filter: &job::JobFilter, reach: Reach) -> Vec<
             "leaves out no task: narrow it down, or say `\"all\": true` if every task is meant",
         );
     }
-    if filter.error.is_some() && !is_of_ended {
+    if filter.error.is_some() && request.kind == JobKind::Reopen {
+        add(
+            "/filter/error",
+            "a task that has succeeded has none: leave it out",
+        );
+    } else if filter.error.is_some() && !is_of_ended {
         add(
             "/filter/error",
             "is for tasks that have ended: use the kind `redrive` or `delete`, or leave it out",
@@ -204,27 +215,46 @@ fn unusable(request: &JobRequest, filter: &job::JobFilter, reach: Reach) -> Vec<
              read up to there. It is not needed with a label that the callback names in `indexed_labels`",
         );
     }
-    if by_rows(request, filter, reach) && is_of_ended {
-        if filter.callback.is_none() {
-            add(
-                "/filter/callback",
-                "is needed with this store, which finds tasks that have ended by their callback; only those in state `dead` are \
-                 found without one",
-            );
-        } else if !succeeded && filter.error.is_none() {
-            let detail = match request.filter.state {
-                None => {
-                    "is needed with this store: tasks that succeed are found where their callback says `list_succeeded`"
-                }
-                Some(TaskState::Succeeded) => {
-                    "is found where its callback says `list_succeeded`: set that, or say another state"
-                }
-                Some(_) => return found,
-            };
-            add("/filter/state", detail);
-        }
+    if by_rows(request, filter, reach)
+        && is_of_ended
+        && let Some((pointer, detail)) = unusable_rows(request, filter, succeeded)
+    {
+        add(pointer, detail);
     }
     found
+}
+
+/// Tells what is missing of a filter for tasks that have ended, which a cluster finds by the rows of their callback.
+fn unusable_rows(
+    request: &JobRequest,
+    filter: &job::JobFilter,
+    succeeded: bool,
+) -> Option<(&'static str, &'static str)> {
+    if filter.callback.is_none() {
+        let detail = if request.kind == JobKind::Reopen {
+            "is needed with this store, which finds tasks that have ended by their callback"
+        } else {
+            "is needed with this store, which finds tasks that have ended by their callback; only those in state `dead` are \
+             found without one"
+        };
+        return Some(("/filter/callback", detail));
+    }
+    if succeeded || filter.error.is_some() {
+        return None;
+    }
+    let detail = match (request.kind, request.filter.state) {
+        (JobKind::Reopen, _) => {
+            "tasks that have succeeded are found where their callback says `list_succeeded`: set that first"
+        }
+        (_, None) => {
+            "is needed with this store: tasks that succeed are found where their callback says `list_succeeded`"
+        }
+        (_, Some(TaskState::Succeeded)) => {
+            "is found where its callback says `list_succeeded`: set that, or say another state"
+        }
+        (_, Some(_)) => return None,
+    };
+    Some(("/filter/state", detail))
 }
 
 /// Tells why a kind of job cannot work on tasks in a state.
@@ -236,6 +266,10 @@ fn unusable_state(kind: JobKind, state: Option<TaskState>) -> Option<&'static st
         (JobKind::Delete, TaskState::Published) => {
             "a record has no row that could be deleted: say another state, or leave it out"
         }
+        (JobKind::Reopen, TaskState::Succeeded) => return None,
+        (JobKind::Reopen, _) => {
+            "this kind works on tasks that have succeeded: say `succeeded`, or leave it out"
+        }
         (JobKind::Delete, state) if has_ended(state) => return None,
         (JobKind::Delete, _) => {
             "this kind works on tasks that have ended: say a state that has, or leave it out"
@@ -244,7 +278,7 @@ fn unusable_state(kind: JobKind, state: Option<TaskState>) -> Option<&'static st
         (_, state) if has_ended(state) => {
             "tasks in this state have ended: say one that has not, or leave it out"
         }
-        (JobKind::Reschedule, TaskState::Claimed | TaskState::Processing) => {
+        (JobKind::Reschedule | JobKind::Run, TaskState::Claimed | TaskState::Processing) => {
             "a task that runs cannot be moved: say `scheduled`, `enqueued` or `retrying`, or leave it out"
         }
         (_, _) => return None,
@@ -325,6 +359,8 @@ impl From<JobKind> for job::JobKind {
             JobKind::Reschedule => Self::Reschedule,
             JobKind::Delete => Self::Delete,
             JobKind::Backfill => Self::Backfill,
+            JobKind::Run => Self::Run,
+            JobKind::Reopen => Self::Reopen,
         }
     }
 }
@@ -337,6 +373,8 @@ impl From<job::JobKind> for JobKind {
             job::JobKind::Reschedule => Self::Reschedule,
             job::JobKind::Delete => Self::Delete,
             job::JobKind::Backfill => Self::Backfill,
+            job::JobKind::Run => Self::Run,
+            job::JobKind::Reopen => Self::Reopen,
         }
     }
 }

@@ -1,13 +1,29 @@
 //! This conversion turns the statistics of the flow into answers for clients.
 
+use std::{
+    cmp::Reverse,
+    collections::{BTreeMap, BTreeSet},
+};
+
 use super::callback::gate_response;
 use crate::{
     api::stats::{
-        ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats, PendingCount,
-        StatsResponse, TaskCounts, UnclaimedCallback, UnclaimedResponse, WheelResponse,
+        CallbackTaskCounts, ClosedGate, ClusterResponse, LatenessResponse, NodeResponse, NodeStats,
+        PendingCount, SecondsResponse, StatsResponse, TaskCounts, UnclaimedCallback,
+        UnclaimedResponse, WheelResponse,
     },
-    flow::stages::query::{standing::total, stats::Stats},
-    model::{ids::NodeId, time::TickLength},
+    flow::{
+        base::figures::second::Second,
+        stages::query::{
+            standing::{Standing, total},
+            stats::Stats,
+        },
+    },
+    limits::CALLBACKS_TOLD_MAX,
+    model::{
+        ids::NodeId,
+        time::{Millis, TickLength},
+    },
 };
 
 impl From<&Stats> for StatsResponse {
@@ -34,6 +50,7 @@ impl From<&Stats> for StatsResponse {
                     p99_ms: late.p99_ms,
                     max_ms: late.max_ms,
                 }),
+                seconds: seconds(stats.lately()),
             },
         }
     }
@@ -48,7 +65,51 @@ fn counts(stats: &Stats) -> TaskCounts {
         limited: stats.unclaimed.limited,
         held: standing.held.as_ref().map(total),
         dead: standing.dead.as_ref().map(total),
+        callbacks: by_callback(standing),
     }
+}
+
+/// Returns the counts of each callback that has some.
+fn by_callback(standing: &Standing) -> Vec<CallbackTaskCounts> {
+    let (held, dead) = (standing.held.as_ref(), standing.dead.as_ref());
+    let known = [
+        &standing.running,
+        &standing.retrying,
+        &standing.waiting,
+        &standing.limited,
+    ];
+    let names = known.into_iter().chain(held).chain(dead);
+    let names: BTreeSet<&String> = names.flat_map(|counts| counts.keys()).collect();
+    let counts = names.into_iter().map(|name| {
+        let of = |counts: &BTreeMap<String, u64>| counts.get(name).copied().unwrap_or_default();
+        CallbackTaskCounts {
+            callback: name.clone(),
+            running: of(&standing.running),
+            retrying: of(&standing.retrying),
+            waiting: of(&standing.waiting),
+            limited: of(&standing.limited),
+            held: held.map(of).unwrap_or_default(),
+            dead: dead.map(of).unwrap_or_default(),
+        }
+    });
+    let sum = |one: &CallbackTaskCounts| {
+        one.running + one.retrying + one.waiting + one.limited + one.held + one.dead
+    };
+    let mut counts: Vec<CallbackTaskCounts> = counts.filter(|one| sum(one) > 0).collect();
+    // The sort keeps the order of the names among equals.
+    counts.sort_by_key(|one| Reverse(sum(one)));
+    counts.truncate(CALLBACKS_TOLD_MAX);
+    counts
+}
+
+fn seconds(lately: &[Second]) -> Option<SecondsResponse> {
+    let of = |count: fn(&Second) -> u64| lately.iter().map(count).collect();
+    Some(SecondsResponse {
+        from: Millis(lately.first()?.at * 1000).into(),
+        registered: of(|second| second.registered),
+        fired: of(|second| second.fired),
+        settled: of(|second| second.settled),
+    })
 }
 
 fn gates(stats: &Stats) -> Vec<ClosedGate> {

@@ -83,7 +83,7 @@ fn reached(
                 ));
             }
         }
-        JobKind::Delete | JobKind::Backfill => {}
+        JobKind::Delete | JobKind::Backfill | JobKind::Run | JobKind::Reopen => {}
     }
 }
 

@@ -57,7 +57,11 @@ fn job(world: &World, kind: JobKind) -> Job {
     Job {
         rate_milli: Some(10_000),
         request: Some(1),
-        start: (kind == JobKind::Reschedule).then(|| world.time.now().after(AHEAD * 5)),
+        start: match kind {
+            JobKind::Reschedule => Some(world.time.now().after(AHEAD * 5)),
+            JobKind::Run => Some(world.time.now()),
+            _ => None,
+        },
         ..Job::new(kind, filter, world.time.now())
     }
 }
@@ -173,8 +177,10 @@ async fn crash(
         let fits = view.as_ref().map(|view| match kind {
             JobKind::Cancel => view.state == VisibleState::Cancelled,
             JobKind::Reschedule => Some(view.start) == start && view.generation == 1,
+            // No worker asks for them, so they wait for one.
+            JobKind::Run => view.start < world.time.now() && view.generation == 1,
             JobKind::Redrive => view.state != VisibleState::Dead && view.generation == 2,
-            JobKind::Delete | JobKind::Backfill => false,
+            JobKind::Delete | JobKind::Backfill | JobKind::Reopen => false,
         });
         if fits != Some(true) && !(kind == JobKind::Delete && fits.is_none()) {
             wrong.push(format!(

@@ -101,6 +101,42 @@ class CallbackTargetResponse:
 
 
 @dataclass(kw_only=True)
+class CallbackTaskCounts:
+    """
+    Tasks of one callback that wait for something else than their start or a worker, and dead ones.
+    """
+
+    callback: str
+    """
+    The callback.
+    """
+    dead: int
+    """
+    Tasks that are dead and kept, on all nodes, when they were counted last.
+    """
+    held: int
+    """
+    Due tasks that closed gates hold, on all nodes, when they were counted last.
+    """
+    limited: int
+    """
+    Due tasks that wait for the `rate` or the `max_in_flight` of the callback.
+    """
+    retrying: int
+    """
+    Tasks that wait for their next attempt, as the node that was asked knows.
+    """
+    running: int
+    """
+    Attempts that run, as the node that was asked watches them.
+    """
+    waiting: int
+    """
+    Tasks that wait for the ends of other tasks, as the node that was asked knows.
+    """
+
+
+@dataclass(kw_only=True)
 class CallbackWorker:
     """
     A worker of a callback.
@@ -493,7 +529,7 @@ How a wait is spread.
 """
 
 
-JobKind: TypeAlias = Literal["cancel", "redrive", "reschedule", "delete", "backfill"]
+JobKind: TypeAlias = Literal["cancel", "redrive", "reschedule", "delete", "backfill", "run", "reopen"]
 """
 The work that is done to each task of a job.
 """
@@ -722,27 +758,6 @@ class NodeResponse:
     """
     The node's wall clock when it gave its last sign of life.
     """
-
-
-@dataclass(kw_only=True)
-class NodeStats:
-    """
-    The work of a node in the last minute.
-    """
-
-    fired_per_second: float
-    """
-    Tasks handed over for the first time, per second.
-    """
-    registered_per_second: float
-    """
-    Tasks registered, per second.
-    """
-    settled_per_second: float
-    """
-    Attempts settled, per second.
-    """
-    lateness: LatenessResponse | None = None
 
 
 @dataclass(kw_only=True)
@@ -1084,6 +1099,30 @@ Where a schedule stands.
 
 
 @dataclass(kw_only=True)
+class SecondsResponse:
+    """
+    The work of a node in the whole seconds of the last minute, the oldest first.
+    """
+
+    fired: list[int]
+    """
+    Tasks handed over for the first time in each.
+    """
+    from_: InstantText
+    """
+    When the first of them began.
+    """
+    registered: list[int]
+    """
+    Tasks registered in each.
+    """
+    settled: list[int]
+    """
+    Attempts settled in each.
+    """
+
+
+@dataclass(kw_only=True)
 class SetClockRequest:
     """
     Moves the clock forward at once, as if the service had been off.
@@ -1151,6 +1190,11 @@ class TaskCounts:
     Tasks that wait for something else than their start or a worker, and dead ones.
     """
 
+    callbacks: list[CallbackTaskCounts]
+    """
+    The same by callback, those with the most first; a hundred at most. Callbacks behind the first hundred that the node has
+    heard of count together as `(other)`.
+    """
     limited: int
     """
     Due tasks that wait for the `rate` or the `max_in_flight` of their callback. They count in `unclaimed`, too.
@@ -2188,6 +2232,28 @@ class NamedApiKey:
     Whether a viewer sees payloads.
     """
     rate: RateLimit | None = None
+
+
+@dataclass(kw_only=True)
+class NodeStats:
+    """
+    The work of a node in the last minute.
+    """
+
+    fired_per_second: float
+    """
+    Tasks handed over for the first time, per second.
+    """
+    registered_per_second: float
+    """
+    Tasks registered, per second.
+    """
+    settled_per_second: float
+    """
+    Attempts settled, per second.
+    """
+    lateness: LatenessResponse | None = None
+    seconds: SecondsResponse | None = None
 
 
 @dataclass(kw_only=True)

@@ -96,6 +96,41 @@ class CallbackTargetResponse(TypedDict):
     type: Literal["callback"]
 
 
+class CallbackTaskCounts(TypedDict):
+    """
+    Tasks of one callback that wait for something else than their start or a worker, and dead ones.
+    """
+
+    callback: str
+    """
+    The callback.
+    """
+    dead: int
+    """
+    Tasks that are dead and kept, on all nodes, when they were counted last.
+    """
+    held: int
+    """
+    Due tasks that closed gates hold, on all nodes, when they were counted last.
+    """
+    limited: int
+    """
+    Due tasks that wait for the `rate` or the `max_in_flight` of the callback.
+    """
+    retrying: int
+    """
+    Tasks that wait for their next attempt, as the node that was asked knows.
+    """
+    running: int
+    """
+    Attempts that run, as the node that was asked watches them.
+    """
+    waiting: int
+    """
+    Tasks that wait for the ends of other tasks, as the node that was asked knows.
+    """
+
+
 class CallbackWorker(TypedDict):
     """
     A worker of a callback.
@@ -469,7 +504,7 @@ How a wait is spread.
 """
 
 
-JobKind: TypeAlias = Literal["cancel", "redrive", "reschedule", "delete", "backfill"]
+JobKind: TypeAlias = Literal["cancel", "redrive", "reschedule", "delete", "backfill", "run", "reopen"]
 """
 The work that is done to each task of a job.
 """
@@ -686,26 +721,6 @@ class NodeResponse(TypedDict):
     wall_time: Instant
     """
     The node's wall clock when it gave its last sign of life.
-    """
-
-
-class NodeStats(TypedDict):
-    """
-    The work of a node in the last minute.
-    """
-
-    fired_per_second: float
-    """
-    Tasks handed over for the first time, per second.
-    """
-    lateness: NotRequired[LatenessResponse | None]
-    registered_per_second: float
-    """
-    Tasks registered, per second.
-    """
-    settled_per_second: float
-    """
-    Attempts settled, per second.
     """
 
 
@@ -1033,6 +1048,17 @@ Where a schedule stands.
 """
 
 
+SecondsResponse = TypedDict(
+    "SecondsResponse",
+    {
+        "fired": list[int],
+        "from": Instant,
+        "registered": list[int],
+        "settled": list[int],
+    },
+)
+
+
 class SetClockRequest(TypedDict):
     """
     Moves the clock forward at once, as if the service had been off.
@@ -1097,6 +1123,11 @@ class TaskCounts(TypedDict):
     Tasks that wait for something else than their start or a worker, and dead ones.
     """
 
+    callbacks: list[CallbackTaskCounts]
+    """
+    The same by callback, those with the most first; a hundred at most. Callbacks behind the first hundred that the node has
+    heard of count together as `(other)`.
+    """
     dead: NotRequired[int | None]
     """
     Tasks that are dead and kept, on all nodes. They are counted about once a minute, up to 100,000; absent before the
@@ -2045,6 +2076,27 @@ class NamedApiKey(TypedDict):
     secret_sha256: str
     """
     The SHA-256 of its secret, in base64. The secret is 256 random bits, which no one finds from it.
+    """
+
+
+class NodeStats(TypedDict):
+    """
+    The work of a node in the last minute.
+    """
+
+    fired_per_second: float
+    """
+    Tasks handed over for the first time, per second.
+    """
+    lateness: NotRequired[LatenessResponse | None]
+    registered_per_second: float
+    """
+    Tasks registered, per second.
+    """
+    seconds: NotRequired[SecondsResponse | None]
+    settled_per_second: float
+    """
+    Attempts settled, per second.
     """
 
 

@@ -1809,6 +1809,41 @@ export interface components {
              */
             type: "callback";
         };
+        /** @description Tasks of one callback that wait for something else than their start or a worker, and dead ones. */
+        CallbackTaskCounts: {
+            /** @description The callback. */
+            callback: string;
+            /**
+             * Format: int64
+             * @description Tasks that are dead and kept, on all nodes, when they were counted last.
+             */
+            dead: number;
+            /**
+             * Format: int64
+             * @description Due tasks that closed gates hold, on all nodes, when they were counted last.
+             */
+            held: number;
+            /**
+             * Format: int64
+             * @description Due tasks that wait for the `rate` or the `max_in_flight` of the callback.
+             */
+            limited: number;
+            /**
+             * Format: int64
+             * @description Tasks that wait for their next attempt, as the node that was asked knows.
+             */
+            retrying: number;
+            /**
+             * Format: int64
+             * @description Attempts that run, as the node that was asked watches them.
+             */
+            running: number;
+            /**
+             * Format: int64
+             * @description Tasks that wait for the ends of other tasks, as the node that was asked knows.
+             */
+            waiting: number;
+        };
         /** @description A worker of a callback. */
         CallbackWorker: {
             /**
@@ -2570,7 +2605,7 @@ export interface components {
          * @description The work that is done to each task of a job.
          * @enum {string}
          */
-        JobKind: "cancel" | "redrive" | "reschedule" | "delete" | "backfill";
+        JobKind: "cancel" | "redrive" | "reschedule" | "delete" | "backfill" | "run" | "reopen";
         /** @description Bulk work over a filter. */
         JobRequest: {
             /** @description Needed for a filter without any field: the work is done to every task. */
@@ -2884,6 +2919,7 @@ export interface components {
              * @description Tasks registered, per second.
              */
             registered_per_second: number;
+            seconds?: components["schemas"]["SecondsResponse"] | null;
             /**
              * Format: double
              * @description Attempts settled, per second.
@@ -3391,6 +3427,17 @@ export interface components {
             /** @description When this was read. */
             time: components["schemas"]["InstantText"];
         };
+        /** @description The work of a node in the whole seconds of the last minute, the oldest first. */
+        SecondsResponse: {
+            /** @description Tasks handed over for the first time in each. */
+            fired: number[];
+            /** @description When the first of them began. */
+            from: components["schemas"]["InstantText"];
+            /** @description Tasks registered in each. */
+            registered: number[];
+            /** @description Attempts settled in each. */
+            settled: number[];
+        };
         /** @description Moves the clock forward at once, as if the service had been off. */
         SetClockRequest: {
             /** @description The time that it shows then. It must not have passed. */
@@ -3500,6 +3547,11 @@ export interface components {
         TargetResponse: components["schemas"]["CallbackTargetResponse"] | components["schemas"]["HttpTargetResponse"] | components["schemas"]["KafkaTargetResponse"];
         /** @description Tasks that wait for something else than their start or a worker, and dead ones. */
         TaskCounts: {
+            /**
+             * @description The same by callback, those with the most first; a hundred at most. Callbacks behind the first hundred that the node has
+             *     heard of count together as `(other)`.
+             */
+            callbacks: components["schemas"]["CallbackTaskCounts"][];
             /**
              * Format: int64
              * @description Tasks that are dead and kept, on all nodes. They are counted about once a minute, up to 100,000; absent before the
@@ -7171,6 +7223,7 @@ export interface operations {
                      *         }
                      *       ],
                      *       "tasks": {
+                     *         "callbacks": [],
                      *         "dead": 0,
                      *         "held": 0,
                      *         "limited": 0,

@@ -3,7 +3,7 @@
 use crate::flow::{
     base::{read::find::Finder, records::callbacks::Callbacks},
     life::{cancel::Canceller, erase::Eraser, reschedule::Changer},
-    stages::{letters::desk, schedules::tasks::RunTasks},
+    stages::{letters::desk, schedules::tasks::RunTasks, tree::retry::Retrier},
 };
 
 /// The stages.
@@ -14,6 +14,7 @@ pub(in crate::flow) struct Changers {
     pub(in crate::flow) changer: Changer,
     pub(in crate::flow) letters: desk::Desk,
     pub(in crate::flow) eraser: Eraser,
+    pub(in crate::flow) retrier: Retrier,
     pub(in crate::flow) runs: RunTasks,
     pub(in crate::flow) callbacks: Callbacks,
 }

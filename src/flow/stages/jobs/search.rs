@@ -187,10 +187,18 @@ impl Search {
     }
 
     /// Tells whether a job has something to do with a task that its filter names: one that moves tasks leaves those that
-    /// start then already.
+    /// start then already, and one that reopens them is for trees, and leaves those that have ended since, as it may have
+    /// reopened them itself.
     fn has_work(&self, job: &Job, task: &TaskView) -> bool {
-        let now = self.ctx.now();
-        job.kind != JobKind::Reschedule || job.moves(task.start, task.effective_start, now)
+        match job.kind {
+            JobKind::Reschedule | JobKind::Run => {
+                job.moves(task.start, task.effective_start, self.ctx.now())
+            }
+            JobKind::Reopen => {
+                task.spec.kin.is_some() && task.end_time.is_none_or(|ended| ended <= job.created)
+            }
+            JobKind::Cancel | JobKind::Redrive | JobKind::Delete | JobKind::Backfill => true,
+        }
     }
 }
 

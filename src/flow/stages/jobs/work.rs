@@ -24,6 +24,7 @@ use crate::{
     model::{
         ids::TaskId,
         job::{Backfill, Job, JobItem, JobKind, Tally},
+        reopen::NotReopened,
         time::Millis,
     },
 };
@@ -100,8 +101,9 @@ impl Work {
         stream::iter(items.to_vec())
             .map(|item| async move {
                 match job.kind {
-                    JobKind::Reschedule => self.reschedule(job, item).await,
+                    JobKind::Reschedule | JobKind::Run => self.reschedule(job, item).await,
                     JobKind::Redrive => self.redrive(item).await,
+                    JobKind::Reopen => self.reopen(item).await,
                     JobKind::Delete | JobKind::Cancel if job.by_rows => self.erase(item).await,
                     JobKind::Delete | JobKind::Cancel => self.delete(item).await,
                     // A record of another version.
@@ -206,6 +208,51 @@ impl Work {
             }
             Ok(Some((RescheduleOutcome::Mismatch | RescheduleOutcome::TooLate, _)) | None) => {
                 End::Skipped
+            }
+        }
+    }
+
+    /// Reopens a task of a tree. It is asked for by the number of its last attempt, so that a page that is repeated begins no
+    /// second round behind one that has ended meanwhile.
+    async fn reopen(&self, item: JobItem) -> End {
+        let task = match self.by.finder.get(item.id, View::Basic).await {
+            Err(fault) => return fault.into(),
+            Ok(None) => return End::Skipped,
+            Ok(Some(task)) => task,
+        };
+        // An earlier try of this page may have reopened it.
+        if follows(&task, item) {
+            return End::Done;
+        }
+        if task.generation != item.generation || task.state != VisibleState::Succeeded {
+            return End::Skipped;
+        }
+        match self
+            .by
+            .retrier
+            .reopen(item.id, Some(task.attempt), None)
+            .await
+        {
+            Err(fault) => fault.into(),
+            Ok(Some(Ok(()))) => End::Done,
+            Ok(
+                Some(Err(
+                    NotReopened::OtherAttempt(_) | NotReopened::OtherWorker | NotReopened::State(_),
+                ))
+                | None,
+            ) => End::Skipped,
+            Ok(Some(Err(NotReopened::NoTree))) => End::Failed(
+                "it is in no tree: a copy of it runs by `task redeliver`, or as a new task"
+                    .to_owned(),
+            ),
+            Ok(Some(Err(NotReopened::Cancelled))) => {
+                End::Failed("it, or a tree that it is in, was cancelled as a whole".to_owned())
+            }
+            Ok(Some(Err(NotReopened::KeyTaken))) => {
+                End::Failed("another live task has the key of its tree".to_owned())
+            }
+            Ok(Some(Err(NotReopened::Gone))) => {
+                End::Failed("a task above it is not kept any more".to_owned())
             }
         }
     }

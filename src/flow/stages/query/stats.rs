@@ -144,7 +144,9 @@ impl Stats {
         sum as f64 / lately.len().max(1) as f64
     }
 
-    fn lately(&self) -> &[Second] {
+    /// Returns the seconds of the last minute, the oldest first.
+    #[must_use]
+    pub fn lately(&self) -> &[Second] {
         let from = self.seconds.len().saturating_sub(LATELY);
         self.seconds.get(from..).unwrap_or_default()
     }
