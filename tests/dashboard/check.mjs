@@ -1,14 +1,19 @@
-// Looks at the dashboard of a service as a person does: node check.mjs SERVER KEY PREFIX. The first thing that is wrong ends it.
+// Looks at the dashboard of a service as a person does: node check.mjs PAGES KEY [PREFIX [API]]. PAGES and API are addresses; the
+// API is at that of the pages unless another one is given. The first thing that is wrong ends it.
 import assert from "node:assert/strict";
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
 
 import { Browser, until } from "./browser.mjs";
 
-const [origin, key, prefix = ""] = process.argv.slice(2);
+const [origin, key, prefix = "", far = ""] = process.argv.slice(2);
 const server = origin + prefix;
-const PAGES = ["/", "/tasks", "/callbacks", "/dead-letters", "/schedules", "/jobs", "/cluster", "/keys", "/audit"];
+const service = far || server;
+const PAGES = ["/", "/tasks", "/callbacks", "/dead-letters", "/schedules", "/jobs", "/cluster", "/keys", "/audit", "/new/schedules"];
+const AXE = readFileSync(execFileSync(new URL("axe", import.meta.url).pathname, { encoding: "utf8" }).trim(), "utf8");
 
 async function api(method, path, body) {
-  const answer = await fetch(server + path, {
+  const answer = await fetch(service + path, {
     method,
     headers: { authorization: `Bearer ${key}`, ...(body ? { "content-type": "application/json" } : {}) },
     body: body && JSON.stringify(body),
@@ -22,6 +27,25 @@ const tab = await browser.tab();
 const text = () => tab.run("document.body.innerText");
 const click = (selector) => tab.run(`(() => { const one = document.querySelector(${JSON.stringify(selector)}); one.click(); return one !== null; })()`);
 const says = (words) => until(`the page says ${words}`, async () => (await text()).includes(words));
+
+/** Puts something of each kind into the service; returns the id of a task. */
+async function fill() {
+  const task = await api("POST", "/v1/tasks", { callback: "dashboard", delay: "1h", key: "filled", labels: { tenant: "acme" },
+    payload: { a: [1, { b: "text" }] } });
+  await api("POST", "/v1/tasks", { callback: "dashboard" });
+  const first = await api("POST", "/v1/tasks", { callback: "first", delay: "30m" });
+  await api("POST", "/v1/tasks", { callback: "second", after: { ids: [first.id] } });
+  await api("POST", "/v1/tasks", { callback: "dies", max_attempts: 1 });
+  const { tasks } = await api("POST", "/v1/worker/poll", { worker: "checker", callbacks: ["dies"], max_tasks: 1, wait: "10s" });
+  const settled = tasks.map(({ id, attempt }) => ({ id, attempt, outcome: "retry", error: "smtp says 550" }));
+  await api("POST", "/v1/worker/settle", { worker: "checker", tasks: settled });
+  await api("PUT", "/v1/schedules/checked", { cron: "0 9 * * *", time_zone: "Europe/Berlin", task: { callback: "report" } });
+  await api("PUT", "/v1/callbacks/dashboard", { max_in_flight: 5, description: "of the check" });
+  await api("POST", "/v1/callbacks/second/gate", { gate: "paused", reason: "a check" });
+  await api("POST", "/v1/jobs", { kind: "redrive", filter: { callback: "dies" }, dry_run: true });
+  await until("the job has ended", async () => (await api("GET", "/v1/jobs")).jobs.every(({ end_time }) => end_time));
+  return task.id;
+}
 
 const checks = {
   async "a reader signs in, and comes back to the page that was asked for"() {
@@ -44,6 +68,49 @@ const checks = {
       }
     }
     await tab.size(1280, 800);
+  },
+
+  async "nothing keeps people from using a page, full or empty, in light and in the dark"() {
+    const id = await fill();
+    const things = [`/tasks/${id}`, "/callbacks/dashboard", "/schedules/checked", "/schedules/checked/change", "/callbacks/none",
+      "/tasks?q=callback%3Anone", "/cluster?ahead=days", "/tasks/all?q=callback%3Adashboard"];
+    for (const [width, dark] of [[1280, false], [1280, true], [390, false]]) {
+      await tab.size(width, 800, dark);
+      for (const path of [...PAGES, ...things]) {
+        await tab.open(server + path);
+        await tab.run(AXE + "; null");
+        const found = await tab.run(`axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations
+          .filter(({ impact }) => impact === "serious" || impact === "critical")
+          .map(({ id, help, nodes }) => id + ": " + help + " " + nodes.map(({ html }) => html.slice(0, 120)).join(" | ")))`);
+        assert.deepEqual(found, [], `${path} at ${width} pixels${dark ? " in the dark" : ""}`);
+      }
+    }
+    await tab.size(1280, 800);
+  },
+
+  async "a schedule is made, and its times are shown in its own zone by the switch"() {
+    await tab.open(`${server}/new/schedules`);
+    const set = (name, value) => tab.run(`document.querySelector("[name=${name}]").value = ${JSON.stringify(value)}`);
+    await set("name", "tokyo");
+    await set("cron", "30 7 * * *");
+    await set("time_zone", "Asia/Tokyo");
+    await click("main button[value=look]");
+    await says("These are its first runs.");
+    await click("main button[value=save]");
+    await says("The schedule is made.");
+    const first = () => tab.run("document.querySelector('[data-live=ahead] time').textContent");
+    assert.match(await first(), / 22:30:00$/);
+    assert.match(await text(), /Times are UTC\./);
+    await click("#zone");
+    await click("#zone");
+    assert.match(await first(), / 07:30:00$/);
+    assert.match(await text(), /Times are of Asia\/Tokyo, the zone of this schedule\./);
+    // A change that comes by itself is written so, too, and another page has no such zone.
+    await until("it stays so", async () => (await first()).endsWith("07:30:00"));
+    await tab.open(`${server}/`);
+    assert.match(await text(), /Times are UTC\./);
+    await api("DELETE", "/v1/schedules/tokyo");
+    await tab.run("localStorage.removeItem('tickwheel.zone')");
   },
 
   async "a task changes on its open page without loading it anew, and is cancelled there"() {

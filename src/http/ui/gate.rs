@@ -168,6 +168,17 @@ impl Answer {
     }
 }
 
+/// A condition on what a call changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Condition<'a> {
+    /// There is none.
+    Any,
+    /// It still has this tag.
+    Is(&'a str),
+    /// It is not there yet.
+    IsNone,
+}
+
 impl Gate {
     /// Makes a call; a body is JSON.
     pub(super) async fn call(
@@ -176,7 +187,7 @@ impl Gate {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-        condition: Option<&str>,
+        condition: Condition<'_>,
     ) -> Result<Answer, Failure> {
         let answer = self.ask(line, method, path, body, condition).await?;
         if answer.status.is_success() {
@@ -193,7 +204,7 @@ impl Gate {
         method: Method,
         path: &str,
         body: Option<Vec<u8>>,
-        condition: Option<&str>,
+        condition: Condition<'_>,
     ) -> Result<Answer, Failure> {
         let request = Request::builder().method(method).uri(path);
         let has_body = body.is_some();
@@ -207,8 +218,15 @@ impl Gate {
             let json = HeaderValue::from_static("application/json");
             headers.insert(header::CONTENT_TYPE, json);
         }
-        if let Some(Ok(tag)) = condition.map(HeaderValue::try_from) {
-            headers.insert(header::IF_MATCH, tag);
+        match condition {
+            Condition::Any => {}
+            Condition::Is(tag) => {
+                let tag = HeaderValue::try_from(tag);
+                headers.extend(tag.ok().map(|tag| (header::IF_MATCH, tag)));
+            }
+            Condition::IsNone => {
+                headers.insert(header::IF_NONE_MATCH, HeaderValue::from_static("*"));
+            }
         }
         if let Some(peer) = line.peer {
             request.extensions_mut().insert(peer);

@@ -70,6 +70,9 @@ const PAGES: &[Page] = &[
         page!(pages::letters::page).post(form!(forms::letters::act))
     }),
     ("/schedules", false, || page!(pages::schedules::page)),
+    ("/new/schedules", true, || {
+        page!(pages::schedule_change::fresh).post(form!(forms::schedule_change::make))
+    }),
     ("/schedules/{name}", true, || {
         page!(pages::schedule::page).post(form!(forms::schedule::act))
     }),

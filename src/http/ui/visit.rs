@@ -13,7 +13,7 @@ use serde::{Serialize, de::DeserializeOwned};
 
 use super::{
     Ui, assets,
-    gate::{Answer, Failure, Line, json},
+    gate::{Answer, Condition, Failure, Line, json},
     parts::{
         frame::{Frame, Rights, Said, part, ways, with},
         problem, regions,
@@ -21,6 +21,7 @@ use super::{
 };
 use crate::{
     api::api_key::{ApiRole, WhoAmIResponse},
+    http::error::Code,
     model::{
         access::{Need, Role},
         time::Millis,
@@ -225,7 +226,7 @@ impl FromRequestParts<Ui> for Visit {
         let head = Head::of(parts, ui);
         let asked = ui
             .gate
-            .call(&head.line, Method::GET, "/v1/whoami", None, None);
+            .call(&head.line, Method::GET, "/v1/whoami", None, Condition::Any);
         let who = asked
             .await
             .and_then(|answer| answer.read::<WhoAmIResponse>());
@@ -253,6 +254,19 @@ impl Visit {
         self.head.parameter(name)
     }
 
+    /// Refuses a page that is a form alone to a reader whose forms would be refused.
+    pub(super) fn operates(&self) -> Result<(), Failure> {
+        if self.rights.operate {
+            return Ok(());
+        }
+        let why = "this page is for the roles operator and admin, where the service does not serve reads alone";
+        Err(Failure::new(
+            StatusCode::FORBIDDEN,
+            Code::AccessDenied.title(),
+            why,
+        ))
+    }
+
     /// Returns the parameter of the path, as a part of another one.
     pub(super) fn part(&self) -> String {
         part(&self.name)
@@ -266,7 +280,7 @@ impl Visit {
     /// Reads something of the API, with the headers of the answer.
     pub(super) async fn read(&self, path: &str) -> Result<Answer, Failure> {
         let gate = &self.head.ui.gate;
-        gate.call(&self.head.line, Method::GET, path, None, None)
+        gate.call(&self.head.line, Method::GET, path, None, Condition::Any)
             .await
     }
 
@@ -279,7 +293,8 @@ impl Visit {
     ) -> Result<Answer, Failure> {
         let body = body.map(json).transpose()?;
         let gate = &self.head.ui.gate;
-        gate.call(&self.head.line, method, path, body, None).await
+        gate.call(&self.head.line, method, path, body, Condition::Any)
+            .await
     }
 
     /// Posts something without a body.
@@ -292,11 +307,12 @@ impl Visit {
         &self,
         path: &str,
         body: Vec<u8>,
-        tag: Option<&str>,
+        condition: Condition<'_>,
     ) -> Result<Answer, Failure> {
         let gate = &self.head.ui.gate;
         let line = &self.head.line;
-        gate.call(line, Method::PUT, path, Some(body), tag).await
+        gate.call(line, Method::PUT, path, Some(body), condition)
+            .await
     }
 
     /// Answers with a page, or says why there is none.

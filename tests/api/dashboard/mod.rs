@@ -2,6 +2,7 @@
 
 mod acting;
 mod live;
+mod making;
 mod pages;
 mod signing;
 

@@ -9,18 +9,37 @@
     set(name, value) { try { localStorage.setItem(name, value); } catch { /* It is not kept then. */ } },
   };
 
-  // Times: in UTC or in the zone of the browser, and how far away they are.
-  let local = store.get("tickwheel.zone") === "local";
-  const two = (n, width = 2) => String(n).padStart(width, "0");
+  // Times: in UTC, in the zone of the browser or in that of the page's schedule, and how far away they are.
+  let chosen = store.get("tickwheel.zone") || "utc";
+  const clocks = new Map();
+
+  // The parts of times in a zone; null where the browser does not know it.
+  function clock(name) {
+    if (!clocks.has(name)) {
+      let made = null;
+      try {
+        made = new Intl.DateTimeFormat("en-US", { timeZone: name, calendar: "gregory", numberingSystem: "latn", hourCycle: "h23",
+          year: "numeric", month: "2-digit", day: "2-digit", hour: "2-digit", minute: "2-digit", second: "2-digit" });
+      } catch { /* Its data are older than those of the service. */ }
+      clocks.set(name, made);
+    }
+    return clocks.get(name);
+  }
+
+  const own = () => {
+    const name = document.querySelector("[data-zone]")?.dataset.zone;
+    return name && name !== "UTC" && clock(name) ? name : null;
+  };
+  const shown = () => {
+    if (chosen === "own" && own()) return own();
+    return chosen === "local" ? Intl.DateTimeFormat().resolvedOptions().timeZone || "UTC" : "UTC";
+  };
 
   function written(date, form) {
-    const part = local
-      ? [date.getFullYear(), date.getMonth() + 1, date.getDate(), date.getHours(), date.getMinutes(), date.getSeconds()]
-      : [date.getUTCFullYear(), date.getUTCMonth() + 1, date.getUTCDate(), date.getUTCHours(), date.getUTCMinutes(), date.getUTCSeconds()];
-    const [year, month, day, hour, minute, second] = part;
-    const seconds = `${two(hour)}:${two(minute)}:${two(second)}`;
-    const ms = form === "ms" ? "." + two(date.getUTCMilliseconds(), 3) : "";
-    return `${year}-${two(month)}-${two(day)} ${seconds}${ms}`;
+    const of = {};
+    for (const { type, value } of (clock(shown()) || clock("UTC")).formatToParts(date)) of[type] = value;
+    const ms = form === "ms" ? "." + String(date.getUTCMilliseconds()).padStart(3, "0") : "";
+    return `${of.year}-${of.month}-${of.day} ${of.hour}:${of.minute}:${of.second}${ms}`;
   }
 
   function away(ms) {
@@ -44,12 +63,21 @@
   }
 
   function zone() {
-    const name = local ? Intl.DateTimeFormat().resolvedOptions().timeZone : "UTC";
+    const name = shown();
+    const is = chosen === "own" && own() ? "own" : chosen === "local" ? "local" : "utc";
     const button = document.getElementById("zone");
-    if (button) { button.hidden = false; button.textContent = local ? "Local time" : "UTC"; }
-    const shown = document.getElementById("shown");
-    if (shown) shown.textContent = `Times are ${local ? "local, " + name : "UTC"}.`;
+    if (button) { button.hidden = false; button.textContent = { utc: "UTC", local: "Local time", own: name }[is]; }
+    const foot = document.getElementById("shown");
+    if (foot) foot.textContent = { utc: "Times are UTC.", local: `Times are local, ${name}.`, own: `Times are of ${name}, the zone of this schedule.` }[is];
     times(document, true);
+  }
+
+  // The next of the zones that this page has.
+  function turn() {
+    const all = own() ? ["utc", "local", "own"] : ["utc", "local"];
+    chosen = all[(all.indexOf(chosen) + 1) % all.length];
+    store.set("tickwheel.zone", chosen);
+    zone();
   }
 
   // Live changes: by the worker that tabs share, else by asking.
@@ -152,7 +180,7 @@
   });
 
   document.addEventListener("click", ({ target }) => {
-    if (target.id === "zone") { local = !local; store.set("tickwheel.zone", local ? "local" : "utc"); zone(); }
+    if (target.id === "zone") turn();
     if (target.id === "pause") pause();
   });
 
@@ -184,6 +212,7 @@
     else if (event.key === "j") step(1);
     else if (event.key === "k") step(-1);
     else if (event.key === "p") pause();
+    else if (event.key === "z") turn();
     else if (event.key === "x") {
       const box = document.activeElement.closest("tr")?.querySelector("input[name=id]");
       if (box) { box.checked = !box.checked; picked(); }

@@ -10,7 +10,7 @@ use crate::{
         text::InstantText,
     },
     http::ui::{
-        gate::{Failure, json as written},
+        gate::{Condition, Failure, json as written},
         pages::callback::{SETTINGS, fields, pointer, shown},
         parts::{form::mistaken, text::visible},
         visit::Visit,
@@ -72,8 +72,8 @@ pub(in crate::http::ui) async fn set(visit: &Visit, posted: &Posted) -> Result<D
     for field in fields(&|name| posted.or_empty(name)) {
         put(&mut settings, field.name, &field.value);
     }
-    let etag = posted.text("etag");
-    match visit.put(&path, written(&settings)?, etag).await {
+    let condition = posted.text("etag").map_or(Condition::Any, Condition::Is);
+    match visit.put(&path, written(&settings)?, condition).await {
         Ok(_) => {
             let here = format!("/callbacks/{}", visit.part());
             Ok(Done::good(

@@ -4,7 +4,7 @@ use axum::http::Method;
 
 use super::posted::{Done, Posted};
 use crate::{
-    api::job::{JobRequest, JobResponse},
+    api::job::{JobKind, JobRequest, JobResponse},
     http::ui::{gate::Failure, parts::text::visible, visit::Visit},
 };
 
@@ -33,7 +33,10 @@ async fn in_earnest(visit: &Visit, posted: &Posted, api: &str) -> Result<Done, F
     let is_all = dry.filter == crate::api::job::JobFilter::default();
     let mut request = JobRequest::new(dry.kind, dry.filter);
     request.all = is_all;
-    request.start_time = dry.start_time;
+    // A run is to the moment at which it begins.
+    request.start_time = dry
+        .start_time
+        .filter(|_| request.kind == JobKind::Reschedule);
     request.rate_per_second = posted.rate()?.or(dry.rate_per_second);
     // A button that is pressed twice is one job.
     request.idempotency_key = Some(format!("dashboard/{}", dry.id));

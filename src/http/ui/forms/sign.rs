@@ -8,7 +8,7 @@ use axum::{
 use super::posted::Posted;
 use crate::{
     http::ui::{
-        gate::Failure,
+        gate::{Condition, Failure},
         pages::sign_in,
         visit::{Head, own_path},
     },
@@ -29,7 +29,7 @@ pub(in crate::http::ui) async fn sign_in(head: Head, posted: Posted) -> Response
     let line = head.line.clone().with_key(&key);
     let gate = &head.ui.gate;
     match gate
-        .call(&line, Method::GET, "/v1/whoami", None, None)
+        .call(&line, Method::GET, "/v1/whoami", None, Condition::Any)
         .await
     {
         Ok(_) => head.signed(&key, &next),

@@ -1,4 +1,4 @@
-//! The form of a task runs, moves, cancels, redelivers or deletes it, and says who has won: the form or the firing.
+//! The form of a task runs, moves, cancels, reopens, redelivers or deletes it, and says who has won: the form or the firing.
 
 use axum::http::Method;
 use serde_json::json;
@@ -8,7 +8,7 @@ use crate::{
     api::{
         task_request::RescheduleRequest,
         task_response::{CancelOutcome, CancelResponse, RescheduleOutcome, RescheduleResponse},
-        tree::RetryFailedResponse,
+        tree::{ReopenRequest, RetryFailedResponse},
     },
     http::ui::{
         gate::Failure,
@@ -53,6 +53,16 @@ pub(in crate::http::ui) async fn act(visit: &Visit, posted: &Posted) -> Result<D
                 " More is left: do it once more."
             };
             Ok(Done::good(here, format!("{again} again.{more}")))
+        }
+        "reopen" => {
+            // By its attempt: a button that is pressed twice begins one round.
+            let attempt = posted.text("attempt");
+            let wish = ReopenRequest {
+                attempt: attempt.and_then(|text| text.parse().ok()),
+            };
+            let path = format!("{api}/reopen");
+            visit.call(Method::POST, &path, Some(&wish)).await?;
+            Ok(Done::good(here, "It runs again, and its tree goes on."))
         }
         "delete" => {
             let path = format!("/v1/dead-letters/{}", visit.part());

@@ -95,5 +95,6 @@ pub(in crate::http::ui) fn page(
 
 /// Asks what is to be done to all tasks of the search that the query of the page has.
 pub(in crate::http::ui) async fn asked(visit: &Visit) -> Result<String, Failure> {
+    visit.operates()?;
     page(visit, &visit.parameter("q").unwrap_or_default(), None)
 }

@@ -1,4 +1,5 @@
-//! The page of the cluster shows its nodes, its wheels, and the conditions of the node that answers.
+//! The page of the cluster shows its nodes, its wheels with the tasks that are due in them, and the conditions of the node that
+//! answers.
 
 use std::time::Duration;
 
@@ -6,11 +7,14 @@ use askama::Template;
 use axum::http::Method;
 use serde::Deserialize;
 
-use super::rows::written;
+use super::{
+    rows::written,
+    wheel::{self, Map},
+};
 use crate::{
     api::stats::ClusterResponse,
     http::ui::{
-        gate::Failure,
+        gate::{Condition, Failure},
         parts::{
             frame::Frame,
             text::{grouped, span, visible},
@@ -60,6 +64,7 @@ struct Page {
     checks: Vec<Check>,
     nodes: Vec<Node>,
     wheels: Vec<Wheel>,
+    map: Option<Map>,
 }
 
 /// Shows the cluster.
@@ -67,7 +72,7 @@ pub(in crate::http::ui) async fn page(visit: &Visit) -> Result<String, Failure> 
     let cluster: ClusterResponse = visit.get("/v1/cluster").await?;
     let (gate, line) = (&visit.head.ui.gate, &visit.head.line);
     let ready = gate
-        .ask(line, Method::GET, "/readyz?verbose", None, None)
+        .ask(line, Method::GET, "/readyz?verbose", None, Condition::Any)
         .await?;
     let name_of = |id: &str| {
         let node = cluster.nodes.iter().find(|node| node.id == id);
@@ -105,5 +110,6 @@ pub(in crate::http::ui) async fn page(visit: &Visit) -> Result<String, Failure> 
         checks: ready.read::<Readiness>()?.checks,
         nodes: nodes.collect(),
         wheels: wheels.collect(),
+        map: wheel::map(visit).await?,
     })
 }

@@ -8,8 +8,10 @@ use serde::Deserialize;
 
 use super::{
     comes::{self, Hour},
+    minute::{self, Past},
     polled,
     rows::written,
+    waits::{self, Waits},
 };
 use crate::{
     api::{
@@ -17,7 +19,7 @@ use crate::{
         stats::{ClusterResponse, StatsResponse, UnclaimedCallback},
     },
     http::ui::{
-        gate::Failure,
+        gate::{Condition, Failure},
         parts::{
             chart,
             frame::{Frame, part, with},
@@ -29,8 +31,11 @@ use crate::{
     model::time::Millis,
 };
 
-/// A task that waits for so long while no worker asks for it is a problem: a poll begins within seconds of the last.
+/// A worker that does not ask for so long is gone: a poll begins within seconds of the last.
 const ALARMING: Duration = Duration::from_secs(10);
+
+/// A task that is due for less may yet be taken.
+const OVERDUE: Duration = Duration::from_secs(3);
 
 /// Tasks of a callback whose workers poll and are this far behind need more of them.
 const BEHIND: Duration = Duration::from_secs(60);
@@ -80,7 +85,9 @@ struct Page {
     figures: Vec<Figure>,
     horizons: Vec<Horizon>,
     hour: Option<Hour>,
+    past: Vec<Past>,
     standing: Vec<Figure>,
+    waits: Vec<Waits>,
     unclaimed: Vec<Unclaimed>,
     exact: bool,
     is_new: bool,
@@ -148,7 +155,13 @@ pub(in crate::http::ui) async fn page(visit: &Visit) -> Result<String, Failure> 
         figures: figures(&stats),
         horizons: horizons(&stats),
         hour: comes::hour(visit).await?,
+        past: stats
+            .node
+            .seconds
+            .as_ref()
+            .map_or_else(Vec::new, minute::past),
         standing: standing(&stats),
+        waits: waits::by_callback(&stats),
         unclaimed: unclaimed(&stats, now),
         exact: stats.exact,
         is_new,
@@ -159,7 +172,7 @@ pub(in crate::http::ui) async fn page(visit: &Visit) -> Result<String, Failure> 
 async fn unready(visit: &Visit) -> Result<Vec<News>, Failure> {
     let (gate, line) = (&visit.head.ui.gate, &visit.head.line);
     let answer = gate
-        .ask(line, Method::GET, "/readyz?verbose", None, None)
+        .ask(line, Method::GET, "/readyz?verbose", None, Condition::Any)
         .await?;
     let checks = answer.read::<Readiness>()?.checks.into_iter();
     let failed = checks.filter_map(|check| {
@@ -208,10 +221,11 @@ fn away(cluster: &ClusterResponse, now: Millis) -> Vec<News> {
     all
 }
 
-/// Tells whether no worker asks for the tasks of a callback.
+/// Tells whether no worker asks for the tasks of a callback, which have waited for one.
 fn is_idle(waiting: &UnclaimedCallback) -> bool {
     let polled = waiting.last_poll_ms.map(Duration::from_millis);
-    waiting.cause == "worker" && polled.is_none_or(|ago| ago >= ALARMING)
+    let is_left = polled.is_none_or(|ago| ago >= ALARMING);
+    waiting.cause == "worker" && is_left && age(waiting) >= OVERDUE
 }
 
 fn age(waiting: &UnclaimedCallback) -> Duration {
@@ -221,7 +235,7 @@ fn age(waiting: &UnclaimedCallback) -> Duration {
 /// Returns the callbacks whose tasks wait for a worker that does not come.
 fn idle(stats: &StatsResponse) -> Vec<String> {
     let waiting = stats.unclaimed.callbacks.iter();
-    let idle = waiting.filter(|waiting| is_idle(waiting) && age(waiting) >= ALARMING);
+    let idle = waiting.filter(|waiting| is_idle(waiting));
     idle.map(|waiting| waiting.callback.clone()).collect()
 }
 
@@ -234,7 +248,7 @@ fn unclaimed_news(
         let name = visible(&waiting.callback);
         let tasks = counted(waiting.tasks, "due task", "due tasks");
         let (class, text) = match waiting.cause.as_str() {
-            "worker" if is_idle(waiting) && age(waiting) >= ALARMING => {
+            "worker" if is_idle(waiting) => {
                 let meant = polled.get(&waiting.callback);
                 let meant = meant.map_or_else(String::new, |meant| {
                     format!(" Workers ask for {}: is that the one?", visible(meant))
@@ -454,7 +468,7 @@ fn unclaimed(stats: &StatsResponse, now: Millis) -> Vec<Unclaimed> {
             || "not in ten minutes".to_owned(),
             |ago| format!("{} ago", span(Duration::from_millis(ago / 1000 * 1000))),
         ),
-        bad: is_idle(waiting) && age(waiting) >= ALARMING,
+        bad: is_idle(waiting),
     });
     rows.collect()
 }

@@ -1,4 +1,4 @@
-//! The page that changes a schedule shows which runs appear and which vanish before anything is saved.
+//! The pages that change a schedule or make one show which runs appear and which vanish before anything is saved.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,13 @@ use crate::{
     api::schedule::{PreviewResponse, RunTime},
     http::ui::{
         gate::Failure,
-        parts::{form::Field, frame::Frame, json, text::visible, time},
+        parts::{
+            form::Field,
+            frame::{Frame, part},
+            json,
+            text::visible,
+            time,
+        },
         visit::Visit,
     },
 };
@@ -55,7 +61,14 @@ pub(in crate::http::ui) struct Effect {
 struct Page {
     frame: Frame,
     name: String,
-    path: String,
+    /// There is no such schedule yet.
+    is_new: bool,
+    /// The zone in which its runs are shown at wish; empty where it is not known.
+    zone: String,
+    /// Where the form is sent to.
+    action: String,
+    /// The page that the reader has come from.
+    back: String,
     fields: Vec<Field>,
     etag: String,
     wrong: Option<String>,
@@ -79,40 +92,85 @@ pub(in crate::http::ui) async fn set(visit: &Visit) -> Result<(Set, String), Fai
     }
 }
 
+/// A form as it is shown.
+pub(in crate::http::ui) struct Form {
+    pub(in crate::http::ui) fields: Vec<Field>,
+    /// The tag of the schedule as it was read; empty where there was none.
+    pub(in crate::http::ui) etag: String,
+    /// The words of a refusal that belong to no field.
+    pub(in crate::http::ui) wrong: Option<String>,
+    pub(in crate::http::ui) effect: Option<Effect>,
+}
+
+impl Form {
+    pub(in crate::http::ui) const fn of(fields: Vec<Field>, etag: String) -> Self {
+        Self {
+            fields,
+            etag,
+            wrong: None,
+            effect: None,
+        }
+    }
+}
+
 /// Shows the form with what is set.
 pub(in crate::http::ui) async fn page(visit: &Visit) -> Result<String, Failure> {
+    visit.operates()?;
     let (settings, etag) = set(visit).await?;
     shown(
         visit,
-        fields(&|name| text_of(&settings, name)),
-        etag,
-        None,
-        None,
+        Form::of(fields(&|name| text_of(&settings, name)), etag),
     )
 }
 
-/// Shows the form as it was sent, with what was refused, or with its effect.
-pub(in crate::http::ui) fn shown(
-    visit: &Visit,
-    fields: Vec<Field>,
-    etag: String,
-    wrong: Option<String>,
-    effect: Option<Effect>,
-) -> Result<String, Failure> {
+/// Shows the form of a new schedule.
+pub(in crate::http::ui) async fn fresh(visit: &Visit) -> Result<String, Failure> {
+    visit.operates()?;
+    let callback = visit.parameter("callback");
+    let callback = callback.unwrap_or_else(|| "report".to_owned());
+    let task = serde_json::json!({"callback": callback}).to_string();
+    let value = |name: &str| match name {
+        "task" => json::laid_out(&task),
+        _ => String::new(),
+    };
+    shown(visit, Form::of(named_fields(&value), String::new()))
+}
+
+/// Shows the form of a schedule, or of a new one where the path names none.
+pub(in crate::http::ui) fn shown(visit: &Visit, form: Form) -> Result<String, Failure> {
+    let zone = form.effect.as_ref().map(|effect| effect.zone.clone());
+    let is_new = form.etag.is_empty();
+    let path = format!("/schedules/{}", visit.part());
+    let (action, here) = if visit.name.is_empty() {
+        ("/new/schedules".to_owned(), String::new())
+    } else {
+        (format!("{path}/change"), path)
+    };
     written(&Page {
         frame: visit.frame(),
         name: visible(&visit.name),
-        path: format!("/schedules/{}", visit.part()),
-        fields,
-        etag,
-        wrong: wrong.filter(|wrong| !wrong.is_empty()),
-        effect,
+        is_new,
+        zone: zone.unwrap_or_default(),
+        action,
+        back: if is_new {
+            "/schedules".to_owned()
+        } else {
+            here
+        },
+        fields: form.fields,
+        etag: form.etag,
+        wrong: form.wrong.filter(|wrong| !wrong.is_empty()),
+        effect: form.effect,
     })
 }
 
 /// Compares the next runs with those that a change would have.
-pub(in crate::http::ui) async fn effect(visit: &Visit, settings: &Set) -> Result<Effect, Failure> {
-    let name = visit.part();
+pub(in crate::http::ui) async fn effect(
+    visit: &Visit,
+    name: &str,
+    settings: &Set,
+) -> Result<Effect, Failure> {
+    let name = part(name);
     let path = format!("/v1/schedules:preview?name={name}&count={COMPARED}");
     let answer = visit
         .call(axum::http::Method::POST, &path, Some(settings))
@@ -172,6 +230,13 @@ fn text_of(settings: &Set, name: &str) -> String {
         }
         _ => raw.get().to_owned(),
     }
+}
+
+/// Returns the fields of the form of a new schedule, with their values.
+pub(in crate::http::ui) fn named_fields(value: &dyn Fn(&str) -> String) -> Vec<Field> {
+    let hint = "Such as nightly-report: letters, digits, dots and dashes.";
+    let name = Field::text("name", "Name", value("name"), hint);
+    [name].into_iter().chain(fields(value)).collect()
 }
 
 /// Returns the fields of the form, with their values.

@@ -73,6 +73,8 @@ struct Acts {
     redeliver: bool,
     delete: bool,
     retry: bool,
+    /// The attempt that a new round follows.
+    reopen: Option<u32>,
 }
 
 #[derive(Template)]
@@ -139,7 +141,8 @@ pub(in crate::http::ui) async fn page(visit: &Visit) -> Result<String, Failure> 
             || acts.shift
             || acts.redeliver
             || acts.delete
-            || acts.retry,
+            || acts.retry
+            || acts.reopen.is_some(),
         acts,
         id: task.id,
         frame: visit.frame(),
@@ -174,6 +177,11 @@ fn acts(visit: &Visit, task: &TaskResponse) -> Acts {
     let dead = task.state == TaskState::Dead;
     let is_http = matches!(task.target, TargetResponse::Http { .. });
     let tracked = task.target.is_tracked();
+    let in_tree = task.parent.is_some() || task.tree_state.is_some();
+    let ran_well = matches!(
+        task.state,
+        TaskState::Succeeded | TaskState::WaitingForChildren
+    );
     let tree_goes_on = task.tree_state == Some(TreeState::WaitingForChildren);
     Acts {
         run: waits,
@@ -184,6 +192,7 @@ fn acts(visit: &Visit, task: &TaskResponse) -> Acts {
         redeliver: is_http && !states::is_open(task.state),
         delete: dead && rights.operate,
         retry: task.tree_state == Some(TreeState::Faulted) && rights.whole,
+        reopen: (rights.whole && ran_well && in_tree).then_some(task.attempt),
     }
 }
 

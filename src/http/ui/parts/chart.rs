@@ -45,7 +45,6 @@ pub(in crate::http::ui) fn strip(segments: &[Segment], label: &str) -> String {
 pub(in crate::http::ui) fn bars(figures: &[(String, u64)], label: &str) -> String {
     let highest = figures.iter().map(|(_, figure)| *figure).max();
     let highest = highest.unwrap_or_default().max(1);
-    let pitch = WIDTH / (figures.len() as u64).max(1);
     let mut svg = open("bars", HEIGHT, label);
     for (index, (title, figure)) in figures.iter().enumerate() {
         let height = (figure * (HEIGHT - 2)).div_ceil(highest);
@@ -53,14 +52,83 @@ pub(in crate::http::ui) fn bars(figures: &[(String, u64)], label: &str) -> Strin
         write!(
             svg,
             "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{title}</title></rect>",
-            index as u64 * pitch,
+            place(index, figures.len()).0,
             HEIGHT - height.max(1),
-            pitch.saturating_sub(2).max(1),
+            place(index, figures.len()).1,
             height.max(1),
         )
         .unwrap_or_default();
     }
     svg + "</svg>"
+}
+
+/// The shades of a heat map: each begins at a count, and a cell without tasks has none.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::http::ui) struct Shades(Vec<u64>);
+
+impl Shades {
+    /// Shades at most.
+    const MOST: u32 = 5;
+
+    /// Returns the shades for counts up to this one. Each begins at a fourth of the next, so that a minute with a few tasks is
+    /// seen beside one with thousands.
+    pub(in crate::http::ui) fn of(highest: u64) -> Self {
+        let mut bounds = Vec::new();
+        let mut bound = highest;
+        while bound > 1 && bounds.len() + 1 < Self::MOST as usize {
+            bound = bound.div_ceil(4);
+            bounds.push(bound);
+        }
+        bounds.extend((highest > 0 && bounds.last() != Some(&1)).then_some(1));
+        bounds.reverse();
+        Self(bounds)
+    }
+
+    fn class(&self, count: u64) -> usize {
+        self.0.partition_point(|bound| *bound <= count)
+    }
+
+    /// Returns the least count of each shade, with its drawing.
+    pub(in crate::http::ui) fn legend(&self) -> Vec<(String, String)> {
+        let shades = self.0.iter().enumerate();
+        let shades = shades.map(|(at, bound)| {
+            let text = super::text::grouped(*bound);
+            let mut svg = open("shade", 12, &format!("from {text} on"));
+            let class = at + 1;
+            write!(
+                svg,
+                "<rect class=\"h{class}\" x=\"0\" y=\"0\" width=\"{WIDTH}\" height=\"12\"/></svg>"
+            )
+            .unwrap_or_default();
+            (text, svg)
+        });
+        shades.collect()
+    }
+}
+
+/// Draws figures as cells of a row of a heat map; the titles are without text of others.
+pub(in crate::http::ui) fn heat(figures: &[(String, u64)], shades: &Shades) -> String {
+    let sum: u64 = figures.iter().map(|(_, figure)| figure).sum();
+    let label = format!("{} tasks over the time ahead", super::text::grouped(sum));
+    let mut svg = open("heat", 20, &label);
+    for (index, (title, figure)) in figures.iter().enumerate() {
+        write!(
+            svg,
+            "<rect class=\"h{}\" x=\"{}\" y=\"0\" width=\"{}\" height=\"20\"><title>{title}</title></rect>",
+            shades.class(*figure),
+            place(index, figures.len()).0,
+            place(index, figures.len()).1,
+        )
+        .unwrap_or_default();
+    }
+    svg + "</svg>"
+}
+
+/// Returns where one of some columns begins, and how wide it is; together they fill the drawing.
+fn place(index: usize, columns: usize) -> (u64, u64) {
+    let begin = |index: usize| index as u64 * WIDTH / (columns as u64).max(1);
+    let width = begin(index + 1) - begin(index);
+    (begin(index), width.saturating_sub(2).max(1))
 }
 
 /// Draws one figure against a whole.
@@ -102,6 +170,34 @@ mod tests {
             assert_eq!(svg.matches("<rect").count(), segments.len());
             assert!(!svg.contains("width=\"0\""), "{svg}");
         }
+    }
+
+    #[test]
+    fn shades_rise_with_the_counts_and_nothing_has_none() {
+        for highest in [0, 1, 2, 3, 5, 64, 1000, u64::MAX] {
+            let shades = Shades::of(highest);
+            assert!(shades.0.is_sorted() && shades.0.len() <= 5, "{shades:?}");
+            assert_eq!(shades.class(0), 0, "{shades:?}");
+            assert_eq!(shades.class(highest), shades.0.len(), "{shades:?}");
+            assert_eq!(shades.legend().len(), shades.0.len());
+        }
+        let shades = Shades::of(1024);
+        assert_eq!(shades.0, [1, 4, 16, 64, 256]);
+        assert_eq!(
+            [1, 3, 4, 255, 256].map(|count| shades.class(count)),
+            [1, 1, 2, 4, 5]
+        );
+        let svg = heat(
+            &[
+                ("09:00 UTC: 0".to_owned(), 0),
+                ("09:01 UTC: 7".to_owned(), 7),
+            ],
+            &shades,
+        );
+        assert!(
+            svg.contains("<rect class=\"h0\"") && svg.contains("<rect class=\"h2\""),
+            "{svg}"
+        );
     }
 
     #[test]

@@ -80,6 +80,8 @@ const WAYS: [Place; 9] = [
 
 /// Returns the ways that a reader may go, from a page with this path.
 pub(in crate::http::ui) fn ways(rights: Rights, path: &str) -> Vec<Way> {
+    // The page that makes something new is below that of the others of its kind.
+    let path = path.strip_prefix("/new").unwrap_or(path);
     let section = |way: &str| match way {
         "/" => path == "/",
         way => path
@@ -137,6 +139,15 @@ mod tests {
         };
         let worker = Rights::default();
         assert_eq!(names(worker), (1, String::new()));
+        let looks = Rights {
+            look: true,
+            whole: true,
+            ..worker
+        };
+        let here = ways(looks, "/new/schedules")
+            .into_iter()
+            .find(|way| way.here);
+        assert_eq!(here.map(|way| way.name), Some("Schedules"));
         let producer = Rights {
             read: true,
             produce: true,
