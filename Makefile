@@ -67,7 +67,8 @@ test-all: all-tools test audit ## every test: faults, kills, floods, planted fla
 	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
 	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
-	$(STACK) run -- sh -c 'tests/clients/java && tests/clients/kafka_python && tests/clients/kafka_typescript'
+	$(STACK) run -- sh -c 'tests/clients/java && tests/clients/kafka_python && tests/clients/kafka_typescript && \
+		tests/clients/promises'
 	$(CARGO) test --workspace --test drill
 	$(CARGO) clippy --all-targets --quiet -- -D warnings
 	$(CARGO) clippy --lib --no-default-features --features client --quiet -- -D warnings

@@ -34,6 +34,8 @@ class Recorder:
         self.batches: list[list[dict[str, Any]]] = []
         self.bytes: list[int] = []
         self.busy = threading.Lock()
+        self.may_answer = threading.Event()
+        self.may_answer.set()
         self.refuse: Callable[[dict[str, Any]], bool] = lambda task: False
 
     def __call__(self, method: str, path: str, body: bytes) -> Answer:
@@ -45,6 +47,7 @@ class Recorder:
             self.batches.append(tasks)
             self.bytes.append(len(body))
             time.sleep(self.seconds)
+            assert self.may_answer.wait(30)
         finally:
             self.busy.release()
         if any(map(self.refuse, tasks)):
@@ -68,13 +71,18 @@ def test_coroutines_that_come_meanwhile_are_the_next_batch() -> None:
 
     async def main(url: str) -> None:
         async with AsyncClient(url) as client:
-            await asyncio.gather(*(client.register("c", n, delay="1h") for n in range(600)))
+            await client.register("c", "ids are known now", delay="1h")
+            recorder.may_answer.clear()
+            calls = [asyncio.ensure_future(client.register("c", n, delay="1h")) for n in range(600)]
+            for _ in range(20):  # until each of them waits for an answer, however slow the machine is
+                await asyncio.sleep(0)
+            recorder.may_answer.set()
+            await asyncio.gather(*calls)
 
     with server(recorder) as url:
         asyncio.run(main(url))
-    sizes = [len(batch) for batch in recorder.batches]
-    assert (sizes[1:3], len(sizes)) == ([256, 256], 4)  # the first are those that came with it
-    assert [task["payload"] for batch in recorder.batches for task in batch] == list(range(600))
+    assert [len(batch) for batch in recorder.batches] == [1, 256, 256, 88]
+    assert [task["payload"] for batch in recorder.batches[1:] for task in batch] == list(range(600))
 
 
 def test_a_batch_has_a_mebibyte_at_most() -> None:
