@@ -154,6 +154,7 @@ impl TestService {
             configured: Default::default(),
             watches: Default::default(),
             levels: Default::default(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),
         };

@@ -93,6 +93,7 @@ impl Site {
             configured: Default::default(),
             levels: Default::default(),
             watches: Default::default(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),
         };

@@ -18,7 +18,7 @@ use tickwheel::{
     client::Client,
     flow::{
         base::{
-            agendas::{handed::Handed, outbox::Outbox, pokes::Pokes},
+            agendas::{handed::Handed, outbox::Outbox},
             budget::Budget,
             context::{Context, Settings},
         },
@@ -113,12 +113,13 @@ impl Servers {
             time: self.time.clone(),
             contents: Budget::default(),
             handed: Handed::default(),
-            pokes: Pokes::default(),
+            pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),
             configured: Default::default(),
             levels: Default::default(),
             watches: Default::default(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: Settings {
                 scans: false,

@@ -389,6 +389,7 @@ fn start(
         configured: Default::default(),
         watches: Default::default(),
         levels: Default::default(),
+        end_waits: Default::default(),
         failed_steps: Default::default(),
         settings: Settings {
             answers_polls: options.polled,

@@ -7,7 +7,7 @@
 //! A row that is about to be replaced, by a redrive, a round or a deletion, forgets its end. Its debts that no later row can pay
 //! are paid before ([`before`]).
 //!
-//! The rules here decide; `flow::life::finish` pays.
+//! The rules here decide; `flow::life::door` pays.
 
 use std::time::Duration;
 
@@ -183,6 +183,70 @@ fn of_run(row: &TaskRow, asked: &Asked) -> Debts {
         .with(Debt::Parent, true)
 }
 
+/// The debt that a change of a row has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Owes {
+    /// Nothing.
+    Nothing,
+    /// The first claim of its life is to be told ([`of_claim`]).
+    FirstClaim,
+    /// The row tells of an end that the row before did not ([`of_end`]).
+    End,
+}
+
+/// Returns what the change from one row of a task to the next has begun to owe.
+#[must_use]
+pub fn of_change(before: Option<&TaskRow>, after: &TaskRow) -> Owes {
+    if after.state.is_terminal() {
+        let before = before.filter(|row| row.state.is_terminal());
+        let is_known = before.is_some_and(|before| Ends::of(before).tells_of(after));
+        return if is_known { Owes::Nothing } else { Owes::End };
+    }
+    let runs = |row: &TaskRow| row.state == State::Claimed && row.attempt == row.first_attempt();
+    if runs(after) && !before.is_some_and(runs) && after.detail.spec.claim_is_awaited() {
+        Owes::FirstClaim
+    } else {
+        Owes::Nothing
+    }
+}
+
+/// The ends that a row tells of: that of the own run, that of the tree, and its deletion. Rows that differ otherwise tell of the
+/// same ones.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Ends {
+    run: (State, u32, u32, Option<Millis>),
+    tree: Option<Millis>,
+    round: u32,
+    erased: bool,
+}
+
+impl Ends {
+    /// Of this row.
+    #[must_use]
+    pub fn of(row: &TaskRow) -> Self {
+        let detail = &row.detail;
+        Self {
+            run: (
+                row.state,
+                row.run_generation(),
+                row.attempt,
+                detail.end_time,
+            ),
+            tree: detail.tree.map(|tree| tree.at),
+            round: detail.rounds.round,
+            erased: detail.erased,
+        }
+    }
+
+    /// Tells whether all ends are among these of which a later row tells. A tree that goes on has lost one, and told none.
+    fn tells_of(&self, after: &TaskRow) -> bool {
+        let later = Self::of(after);
+        let same_tree = (self.tree, self.round) == (later.tree, later.round);
+        let same_run = (self.run, self.erased) == (later.run, later.erased);
+        same_run && (same_tree || after.waits_for_children())
+    }
+}
+
 /// The change that makes a row forget an end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Forgetting {
@@ -192,6 +256,22 @@ pub enum Forgetting {
     Tree,
     /// A person deletes the task.
     All,
+}
+
+/// Returns which end of a row the next one forgets, if it forgets one.
+#[must_use]
+pub fn forgets(before: &TaskRow, after: &TaskRow) -> Option<Forgetting> {
+    if !before.state.is_terminal() {
+        return None;
+    }
+    if !after.state.is_terminal() {
+        return Some(Forgetting::Run);
+    }
+    if after.detail.erased && !before.detail.erased {
+        return Some(Forgetting::All);
+    }
+    let tree_goes_on = before.detail.tree.is_some() && after.detail.tree.is_none();
+    tree_goes_on.then_some(Forgetting::Tree)
 }
 
 /// Returns the debts of an ended row that are to be paid before it forgets an end.

@@ -14,7 +14,7 @@ use super::{
     fixtures::{START, id, spec},
     kin::{Again, Kin, TreeOutcome},
     notify::{Destination, EndStates, Notify},
-    owed::{Asked, Debt, Debts, Forgetting, before, of_claim, of_end},
+    owed::{Asked, Debt, Debts, Forgetting, Owes, before, forgets, of_change, of_claim, of_end},
     row::{State, TaskRow},
     state::next,
     task::Spec,
@@ -211,6 +211,49 @@ fn every_end_lists_all_that_it_owes() {
     assert!(ends.len() >= 20, "{ends:?}");
 }
 
+/// The two rows of a change say what it owes, whichever event made it.
+#[test]
+fn a_change_owes_what_its_rows_say() {
+    let (mut ends, mut claims, mut nothing) = (0, 0, 0);
+    search(|event, row, made| {
+        let was_over = row.is_some_and(|row| row.state.is_terminal());
+        let expected = match event {
+            Event::Claim { .. } => {
+                let is_first = made.attempt == made.first_attempt();
+                let is_told = made.detail.spec.notify.is_some();
+                if is_first && is_told {
+                    Owes::FirstClaim
+                } else {
+                    Owes::Nothing
+                }
+            }
+            // The tree goes on, and its end comes once more.
+            Event::Again {
+                what: Again::Tree, ..
+            } => Owes::Nothing,
+            _ if made.state.is_terminal() => Owes::End,
+            _ => Owes::Nothing,
+        };
+        let owes = of_change(row, made);
+        assert_eq!(owes, expected, "{event:?} {was_over} {row:?} {made:?}");
+        match owes {
+            Owes::End => ends += 1,
+            Owes::FirstClaim => claims += 1,
+            Owes::Nothing => nothing += 1,
+        }
+        // A row that is written over itself, with another end of its life in the store, owes nothing.
+        let again = TaskRow {
+            nonce: Uuid::from_u128(2),
+            ..made.clone()
+        };
+        assert_eq!(of_change(Some(made), &again), Owes::Nothing);
+    });
+    assert!(
+        ends > 500 && claims > 20 && nothing > 100,
+        "{ends} {claims} {nothing}"
+    );
+}
+
 /// A debt that the row before has, and the row behind does not, is paid before, or the change has undone it.
 #[test]
 fn no_change_of_a_row_forgets_what_its_end_owes() {
@@ -219,29 +262,28 @@ fn no_change_of_a_row_forgets_what_its_end_owes() {
         let Some(row) = row.filter(|row| row.state.is_terminal()) else {
             return;
         };
-        let forgetting = match event {
+        let Some(forgetting) = forgets(row, made) else {
+            // The end of a tree pays the end of its own run as well, and a round of nothing keeps the end.
+            let now = made.detail.end_time.unwrap();
+            let mut lost =
+                &set(of_end(row, &asked(now, false))) - &set(of_end(made, &asked(now, false)));
+            // A root whose tree has ended is not checked any more, and has no parent.
+            if row.waits_for_children() && !made.waits_for_children() {
+                lost.remove(&Debt::Parent);
+            }
+            assert!(lost.is_empty(), "{event:?} {lost:?}");
+            return;
+        };
+        let by_event = match event {
             Event::Redrive { .. } => Forgetting::Run,
-            Event::Again {
-                what: Again::Run { .. } | Again::Reopen { .. } | Again::Wait,
-                ..
-            } => Forgetting::Run,
             Event::Again {
                 what: Again::Tree, ..
             } => Forgetting::Tree,
+            Event::Again { .. } => Forgetting::Run,
             Event::Erase => Forgetting::All,
-            // The end of a tree pays the end of its own run as well, and a round of nothing keeps the end.
-            _ => {
-                let now = made.detail.end_time.unwrap();
-                let mut lost =
-                    &set(of_end(row, &asked(now, false))) - &set(of_end(made, &asked(now, false)));
-                // A root whose tree has ended is not checked any more, and has no parent.
-                if row.waits_for_children() && !made.waits_for_children() {
-                    lost.remove(&Debt::Parent);
-                }
-                assert!(lost.is_empty(), "{event:?} {lost:?}");
-                return;
-            }
+            _ => panic!("{event:?} forgets an end"),
         };
+        assert_eq!(forgetting, by_event);
         let now = row.detail.end_time.unwrap();
         let paid = set(before(forgetting, row, &asked(now, false)));
         let owed = set(of_end(row, &asked(now, false)));

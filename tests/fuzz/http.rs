@@ -82,6 +82,7 @@ impl Site {
             configured: Default::default(),
             watches: Default::default(),
             levels: Default::default(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),
         };

@@ -249,6 +249,7 @@ impl World {
             configured: Default::default(),
             watches: Default::default(),
             levels: super::drafts::levels(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: self.settings,
         }

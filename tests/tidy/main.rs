@@ -9,6 +9,7 @@
 )]
 
 mod circles;
+mod door;
 mod links;
 mod names;
 mod order;

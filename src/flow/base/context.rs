@@ -5,7 +5,10 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::task::{JoinError, JoinSet};
 
 use super::{
-    agendas::{handed::Handed, joins::Joins, outbox::Outbox, pokes::Pokes, watches::Watches},
+    agendas::{
+        agenda::Agenda, end_waits::EndWaits, handed::Handed, joins::Joins, outbox::Outbox,
+        watches::Watches,
+    },
     api::Fault,
     budget::Budget,
     configuration::configured::Configured,
@@ -16,7 +19,7 @@ use crate::{
     limits,
     model::{
         clock::Rules,
-        ids::NodeId,
+        ids::{NodeId, TaskId},
         record,
         task::Spec,
         time::{Millis, Tick, TickLength},
@@ -99,11 +102,13 @@ pub struct Context {
     /// Sequences in which a task may run now.
     pub handed: Handed,
     /// Parents whose trees are to be checked soon.
-    pub pokes: Pokes,
+    pub pokes: Agenda<TaskId>,
     /// Waiters that are to be checked soon, and whose ends are waited for.
     pub joins: Joins,
     /// Internal tasks on their way to be registered.
     pub outbox: Outbox,
+    /// Requests that wait for the ends of tasks: every end that this node writes wakes them.
+    pub end_waits: EndWaits,
     /// Readers that follow tasks and callbacks.
     pub watches: Watches,
     /// The configuration of callbacks, for stages that have nothing but this context.

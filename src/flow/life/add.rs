@@ -15,19 +15,11 @@ use bytes::Bytes;
 
 use super::adopt::{Adopter, Parent};
 use crate::{
-    flow::base::{
-        api::Fault,
-        context::Context,
-        documents,
-        rows::transition::{Moved, Mover},
-        tables::trees,
-    },
+    flow::base::{api::Fault, context::Context, documents, rows::stored, tables::trees},
     limits::FAMILY_RACES_MAX,
     model::{
         family::{self, ADDED_WRITTEN, Add, Refusal},
         ids::TaskId,
-        row::TaskRow,
-        state::{self, Event},
         task::Spec,
     },
     schema::{ChildRow, encode_added},
@@ -50,19 +42,14 @@ pub(in crate::flow) enum Outside {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Admission {
     ctx: Arc<Context>,
-    mover: Mover,
     adopter: Adopter,
 }
 
 impl Admission {
     /// Admits by this store.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, adopter: Adopter) -> Self {
-        Self {
-            ctx,
-            mover,
-            adopter,
-        }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, adopter: Adopter) -> Self {
+        Self { ctx, adopter }
     }
 
     /// Makes parents of these tasks, before it is looked for what children of theirs are to wait for. Returns those that cannot
@@ -160,7 +147,7 @@ impl Admission {
         }
         if !is_over && added.iter().any(|(_, _, waits)| *waits) {
             // Behind their rows: the own run may have ended before these were there.
-            let row = self.mover.row(parent).await?;
+            let row = stored::row(&self.ctx, parent).await?;
             if row.is_some_and(|row| row.state.is_terminal()) {
                 self.ctx.pokes.add(parent, self.ctx.time.moment());
             }
@@ -212,7 +199,7 @@ impl Admission {
                 let is_over = known.has_ended || family::add(there.tree) == Add::Over;
                 return Ok((known.round, is_over));
             }
-            let row = self.mover.row(parent).await?;
+            let row = stored::row(&self.ctx, parent).await?;
             let now = Parent::of(row.as_ref());
             if now.round <= known.round {
                 // The row has not followed the record: nothing may run below it yet.
@@ -221,21 +208,6 @@ impl Admission {
             known = now;
         }
         Err(documents::raced(format_args!("the tree of {parent}")))
-    }
-
-    /// Writes the row of a task that waits for the own run of its parent. One that was released before stays so.
-    ///
-    /// # Errors
-    /// When it may not be durable.
-    pub(in crate::flow) async fn wait(&self, id: TaskId, spec: &Arc<Spec>) -> Result<(), Fault> {
-        let decide = |row: Option<&TaskRow>, now, nonce| {
-            state::next(id, row, spec, Event::Await, now, nonce)
-        };
-        let moved = self.mover.apply(id, None, false, decide).await?;
-        match moved {
-            Moved::To(_) | Moved::Refused(_, Some(_)) => Ok(()),
-            Moved::Refused(_, None) => Err(documents::raced(format_args!("the tree of {id}"))),
-        }
     }
 
     /// Removes the rows of a child that will never be registered, below a parent that was about to be.

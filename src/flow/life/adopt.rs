@@ -7,16 +7,14 @@
 
 use std::sync::Arc;
 
-use super::{replaced, standing::Standing};
+use super::{
+    door::{Applied, Basis, Door},
+    enter::Entrance,
+    incoming::Incoming,
+    standing::Standing,
+};
 use crate::{
-    flow::base::{
-        api::Fault,
-        context::Context,
-        documents,
-        entries::entry_writer::Placer,
-        read::find::Finder,
-        rows::transition::{Moved, Mover},
-    },
+    flow::base::{api::Fault, context::Context, documents, read::find::Finder, rows::stored},
     model::{
         family::Refusal,
         holder::Holder,
@@ -50,10 +48,10 @@ impl Parent {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Adopter {
     ctx: Arc<Context>,
-    mover: Mover,
+    door: Door,
     finder: Finder,
     standing: Standing,
-    placer: Placer,
+    entrance: Entrance,
 }
 
 impl Adopter {
@@ -61,17 +59,17 @@ impl Adopter {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        mover: Mover,
+        door: Door,
         finder: Finder,
         standing: Standing,
-        placer: Placer,
+        entrance: Entrance,
     ) -> Self {
         Self {
             ctx,
-            mover,
+            door,
             finder,
             standing,
-            placer,
+            entrance,
         }
     }
 
@@ -80,7 +78,7 @@ impl Adopter {
     /// # Errors
     /// It is not known, cannot have any, or has ended; or the store is away. Repeating it is safe.
     pub(super) async fn parent(&self, parent: TaskId) -> Result<Parent, Fault> {
-        let row = self.mover.row(parent).await?;
+        let row = stored::row(&self.ctx, parent).await?;
         let spec = match &row {
             Some(row) if row.detail.erased => return refused(Refusal::NoParent(parent)),
             Some(row) => Arc::clone(&row.detail.spec),
@@ -110,19 +108,22 @@ impl Adopter {
         let decide = |row: Option<&TaskRow>, now, nonce| {
             state::next(parent, row, spec, Event::Adopt, now, nonce)
         };
-        match self.mover.apply(parent, row, false, decide).await? {
-            Moved::To(row) => Ok(Parent::of(Some(&row))),
-            // Another add was first.
-            Moved::Refused(_, Some(row)) if row.detail.spec.is_parent() => {
+        match self.door.apply(parent, Basis::guessed(row), decide).await? {
+            Applied::To(owing) => {
+                let row = owing.pay_or_leave(&self.ctx).await;
                 Ok(Parent::of(Some(&row)))
             }
-            Moved::Refused(_, Some(row)) if row.state.is_terminal() => {
+            // Another add was first.
+            Applied::Refused(_, Some(row)) if row.detail.spec.is_parent() => {
+                Ok(Parent::of(Some(&row)))
+            }
+            Applied::Refused(_, Some(row)) if row.state.is_terminal() => {
                 refused(Refusal::Ended(parent))
             }
-            Moved::Refused(_, Some(row)) if row.detail.next.is_some() => {
+            Applied::Refused(_, Some(row)) if row.detail.next.is_some() => {
                 refused(Refusal::Replaced(parent))
             }
-            Moved::Refused(..) => Err(documents::raced(format_args!("the tree of {parent}"))),
+            Applied::Refused(..) => Err(documents::raced(format_args!("the tree of {parent}"))),
         }
     }
 
@@ -136,7 +137,7 @@ impl Adopter {
             generation: 0,
             spec: Arc::clone(spec),
         };
-        replaced::enter(&self.ctx, &self.placer, &task).await
+        self.entrance.enter_one(Incoming::of_holder(task)).await
     }
 }
 

@@ -4,15 +4,20 @@
 //! goes on needs a look ahead, which is written before the row and waits for it ([`crate::model::restart`]). So a crash in
 //! between leaves a task that has ended.
 
-use std::{sync::Arc, time::Duration};
+use std::time::Duration;
 
-use super::{finish, put::Put, reschedule::Changer, way::Wanted};
+use super::{
+    door::{Applied, Basis, undo},
+    put::Put,
+    reschedule::Changer,
+    way::{Wanted, Way},
+};
 use crate::{
     flow::{
         base::{
             api::{Fault, RescheduleOutcome},
             entries::near_record::near_record,
-            rows::transition::Moved,
+            rows::stored,
             tables::trees,
         },
         features::letter::filing,
@@ -23,9 +28,8 @@ use crate::{
         dispatch::Dispatch,
         ids::TaskId,
         kin::Again,
-        owed::Forgetting,
+        owed::{Ends, Forgetting},
         state::{self, Event, TaskRow},
-        task::Spec,
         time::Millis,
     },
     schema::Opened,
@@ -49,7 +53,7 @@ impl Changer {
             let wanted = Wanted::Again(self.ctx.now(), opened);
             match self.move_tracked(id, row, spec, wanted).await? {
                 Some((outcome, _)) => return Ok(outcome == RescheduleOutcome::Rescheduled),
-                None => row = self.mover.row(id).await?,
+                None => row = stored::row(&self.ctx, id).await?,
             }
         }
         Err(Fault::Unavailable {
@@ -67,10 +71,10 @@ impl Changer {
         row: &TaskRow,
         round: u32,
     ) -> Result<bool, Fault> {
-        if !self.prepare(Some(row), row.id, &row.detail.spec).await? {
+        let Some(told) = self.prepare(row).await? else {
             return Ok(false);
-        }
-        self.begin(row, round, Again::Wait).await
+        };
+        self.begin(row, round, Again::Wait, Some(told)).await
     }
 
     /// Lets the row of a parent say that its tree goes on in this round. False when it says so already, or cannot.
@@ -82,10 +86,10 @@ impl Changer {
         row: &TaskRow,
         round: u32,
     ) -> Result<bool, Fault> {
-        finish::before(&self.ctx, Forgetting::Tree, row).await?;
+        let told = self.door.forget(Forgetting::Tree, row).await?;
         let spec = &row.detail.spec;
         // The end of its tree gave its labels and its content an end of life. A content that is gone stays so.
-        finish::undo(&self.ctx, row.id, spec).await?;
+        undo(&self.ctx, row.id, spec).await?;
         let dispatch = Dispatch {
             id: row.id,
             generation: row.generation + 1,
@@ -98,7 +102,7 @@ impl Changer {
         for placed in self.placer.place(vec![look]).await {
             put = placed?;
         }
-        let begun = self.begin(row, round, Again::Tree).await?;
+        let begun = self.begin(row, round, Again::Tree, Some(told)).await?;
         if begun {
             // The look may have come up before the row said anything to it.
             self.look_again(dispatch, &Put::Near(put)).await?;
@@ -123,7 +127,7 @@ impl Changer {
     /// As of [`Self::run_again`].
     pub(super) async fn finish_redrive(&self, id: TaskId) -> Result<(), Fault> {
         let there = trees::read(&self.ctx, id, Freshness::Serial).await?;
-        let row = self.mover.row(id).await?;
+        let row = stored::row(&self.ctx, id).await?;
         let Some(row) = row.filter(|row| row.detail.spec.kin.is_some()) else {
             return self.run(id, None).await.map(drop);
         };
@@ -152,35 +156,55 @@ impl Changer {
         row: &TaskRow,
         round: u32,
     ) -> Result<bool, Fault> {
-        self.begin(row, round, Again::Nothing).await
+        self.begin(row, round, Again::Nothing, None).await
     }
 
-    async fn begin(&self, row: &TaskRow, round: u32, what: Again) -> Result<bool, Fault> {
+    async fn begin(
+        &self,
+        row: &TaskRow,
+        round: u32,
+        what: Again,
+        told: Option<Ends>,
+    ) -> Result<bool, Fault> {
         let (id, spec) = (row.id, &row.detail.spec);
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             state::next(id, row, spec, Event::Again { round, what }, now, nonce)
         };
-        let moved = self.mover.apply(id, Some(row.clone()), false, decide);
-        Ok(matches!(moved.await?, Moved::To(_)))
+        let basis = Basis::guessed(Some(row.clone())).told(told);
+        match self.door.apply(id, basis, decide).await? {
+            Applied::To(owing) => {
+                owing.pay(&self.ctx).await.1?;
+                Ok(true)
+            }
+            Applied::Refused(..) => Ok(false),
+        }
     }
 
     /// Makes an ended task ready to run again: its content lives on, the letter of the death before its last one, which its row
-    /// is about to forget, is surely gone, and its end is told. Tells whether it has its content.
-    pub(super) async fn prepare(
+    /// is about to forget, is surely gone, and its end is told. None where its content is gone.
+    async fn prepare(&self, row: &TaskRow) -> Result<Option<Ends>, Fault> {
+        let told = self.door.forget(Forgetting::Run, row).await?;
+        let has_content = undo(&self.ctx, row.id, &row.detail.spec).await?;
+        Ok(has_content.then_some(told))
+    }
+
+    /// Prepares a task that begins again from its end, and returns the ends that were told. None where its content is gone.
+    pub(super) async fn prepared(
         &self,
         row: Option<&TaskRow>,
-        id: TaskId,
-        spec: &Arc<Spec>,
-    ) -> Result<bool, Fault> {
-        if let Some(row) = row {
-            finish::before(&self.ctx, Forgetting::Run, row).await?;
+        way: Way,
+    ) -> Result<Option<Option<Ends>>, Fault> {
+        match row.filter(|_| way.is_from_end()) {
+            None => Ok(Some(None)),
+            Some(ended) => Ok(self.prepare(ended).await?.map(Some)),
         }
-        finish::undo(&self.ctx, id, spec).await
     }
 
     /// Removes the letter of a task that was dead. One that stays is removed by the look.
-    pub(super) async fn withdraw_letter(&self, row: &TaskRow) {
-        if let Err(fault) = filing::withdraw(&self.ctx, row).await {
+    pub(super) async fn withdraw_letter(&self, way: Way, row: &TaskRow) {
+        if way.is_from_end()
+            && let Err(fault) = filing::withdraw(&self.ctx, row).await
+        {
             tracing::debug!(task = %row.id, %fault, "its letter was left to the look");
         }
     }

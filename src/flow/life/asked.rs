@@ -3,11 +3,9 @@
 //! Three things make a repetition harmless, and a request may use any of them. A client may choose the id of its task
 //! ([`crate::model::client_id`]): the same id is one task by the key of its entry alone, without a record. It may mark the
 //! request with an `Idempotency-Key` (`idempotent`): the record of the key names the id before the task is
-//! written. It may give the task a `key` (`keys`): then at most one task of that key is live.
-//!
-//! The order of the writes is always record, content, entry, clock. A crash after the record leaves a name without a task:
-//! nobody was told of it, and the repetition that finds the record writes the task that it names. A crash after the entry
-//! leaves a task of which nobody was told, and the repetition finds it.
+//! written. It may give the task a `key` (`keys`): then at most one task of that key is live. The order of the writes is always
+//! record, content, entry, clock. A crash after the record leaves a name without a task: the repetition that finds the record
+//! writes the task that it names. A crash after the entry leaves a task of which nobody was told, and the repetition finds it.
 //!
 //! Registrations that ask for none of this do not come here ([`super::register`]): they cost no read and no write more.
 
@@ -22,8 +20,11 @@ use futures_util::{StreamExt as _, stream};
 use super::{
     below::{NewChild, Prepared},
     cancel::Canceller,
+    door::Door,
+    enter::unanswered,
+    incoming::Incoming,
     line::Line,
-    register::{Incoming, Registrar, unanswered},
+    register::Registrar,
     replace::{Replaced, Replacer},
     reschedule::Changer,
     standing::Standing,
@@ -36,7 +37,7 @@ use crate::{
             context::Context,
             entries::watermarks::Hands,
             read::find::Finder,
-            rows::{content, transition::Mover},
+            rows::content,
         },
         features::key::{
             idempotent::{self, Marked},
@@ -181,14 +182,14 @@ impl Asker {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         hands: Hands,
-        mover: Mover,
         finder: Finder,
         (registrar, canceller, changer): (Registrar, Canceller, Changer),
+        door: Door,
     ) -> Self {
-        let keys = Keys::new(Arc::clone(&ctx), mover.clone());
+        let keys = Keys::new(Arc::clone(&ctx));
         Self {
             standing: Standing::new(Arc::clone(&ctx), hands, finder),
-            replacer: Replacer::new(mover, keys.clone(), registrar.clone(), canceller),
+            replacer: Replacer::new(door, keys.clone(), registrar.clone(), canceller),
             ctx,
             registrar,
             keys,

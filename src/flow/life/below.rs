@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::register::Incoming;
+use super::incoming::Incoming;
 use crate::model::{draft::TaskDraft, ids::TaskId, time::Millis};
 
 /// A task below the root of a tree, to register.

@@ -7,7 +7,7 @@
 //! `kafka` tasks have no row until they are cancelled (`withdraw.rs`).
 //!
 //! A single cancel is a batch of one. A batch saves round trips: rows are read together, and so are entries.
-//! Its conditional writes go to the mover at once, which groups them, and its marks are one write. Each task
+//! Its conditional writes go to the door at once, which groups them, and its marks are one write. Each task
 //! has an outcome of its own, so the fault of one does not affect another.
 
 use std::{
@@ -24,7 +24,7 @@ use futures_util::{
 };
 
 use super::{
-    finish,
+    door::{Applied, Basis, By, Door, Owing, settle_debts},
     look_entries::{look_at_parent, look_at_tree},
     withdraw::Withdrawer,
 };
@@ -37,10 +37,7 @@ use crate::{
             context::Context,
             entries::{entry_writer::Placer, leftovers::Leftovers, watermarks::Hands},
             read::find::{Finder, Subject, unwritten_view, view_of_row},
-            rows::{
-                transition::{Moved, Mover},
-                whole::{caller_waits, whole},
-            },
+            rows::whole::{caller_waits, whole},
         },
         features::limit::deadlines::Deadlines,
     },
@@ -63,7 +60,7 @@ pub type Answer = Result<Option<(CancelOutcome, TaskView)>, Fault>;
 pub(in crate::flow) struct Canceller {
     ctx: Arc<Context>,
     placer: Placer,
-    mover: Mover,
+    door: Door,
     finder: Finder,
     withdrawer: Withdrawer,
     deadlines: Deadlines,
@@ -72,7 +69,7 @@ pub(in crate::flow) struct Canceller {
 
 /// A tracked task that this cancel has ended.
 struct Ended {
-    row: TaskRow,
+    owing: Owing,
     /// Its entry, where that is known.
     entry: Option<Entry>,
     /// It waited for its start, not for another attempt.
@@ -86,16 +83,16 @@ impl Canceller {
         ctx: Arc<Context>,
         hands: Hands,
         placer: Placer,
-        mover: Mover,
+        door: Door,
         finder: Finder,
         deadlines: Deadlines,
         leftovers: Leftovers,
     ) -> Self {
-        let withdrawer = Withdrawer::new(Arc::clone(&ctx), hands, placer.clone(), mover.clone());
+        let withdrawer = Withdrawer::new(Arc::clone(&ctx), hands, placer.clone(), door.clone());
         Self {
             ctx,
             placer,
-            mover,
+            door,
             finder,
             withdrawer,
             deadlines,
@@ -187,31 +184,34 @@ impl Canceller {
             }));
         }
         // Each may have a content in hand.
-        let ended: Vec<Ended> = stream::iter(ended)
+        let marks: Vec<Option<Entry>> = stream::iter(ended)
             .map(|ended| async move {
-                let steps = self.end_steps(&ended.row).await;
-                let steps = steps.and(self.keep_looking(&ended.row).await);
-                // The look that follows the entry of a task repeats steps that failed.
-                steps.is_ok().then_some(ended)
+                let Ended {
+                    owing,
+                    entry,
+                    first,
+                } = ended;
+                // The look that follows the entry of a task repeats debts that were not paid.
+                let row = self.pay(owing).await.ok()?;
+                self.mark(&row, entry, first)
             })
             .buffer_unordered(limits::END_STEPS_IN_FLIGHT_MAX)
-            .collect::<Vec<Option<Ended>>>()
-            .await
-            .into_iter()
-            .flatten()
-            .collect();
+            .collect()
+            .await;
         // Spares the scanner publications that nobody could claim; nothing depends on it.
-        let marks = ended.into_iter().filter_map(|ended| self.mark(ended));
+        let marks = marks.into_iter().flatten();
         self.placer.mark(marks.collect()).await;
         answers
     }
 
-    async fn end_steps(&self, row: &TaskRow) -> Result<(), Fault> {
-        let steps = finish::steps(&self.ctx, row).await;
-        if let Err(fault) = &steps {
-            tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
+    /// Pays what an end owes, and has the task looked at, whether that fails or not, if its tree goes on.
+    async fn pay(&self, owing: Owing) -> Result<Box<TaskRow>, Fault> {
+        let (row, paid) = owing.pay(&self.ctx).await;
+        if let Err(fault) = &paid {
+            tracing::debug!(task = %row.id, %fault, "its debts were left to the look");
         }
-        steps
+        paid.and(self.keep_looking(&row).await)?;
+        Ok(row)
     }
 
     /// Puts a look at a task that has ended before it had one, and whose tree goes on.
@@ -278,11 +278,11 @@ impl Canceller {
             None => state::next(id, None, spec, Event::Cancel, now, nonce),
             Some(_) => Err(Refusal::Stale),
         };
-        let Moved::To(row) = self.mover.apply(id, None, false, decide).await? else {
+        let basis = Basis::guessed(None);
+        let Applied::To(owing) = self.door.apply(id, basis, decide).await? else {
             return Ok(false);
         };
-        self.end_steps(&row).await?;
-        self.keep_looking(&row).await?;
+        self.pay(owing).await?;
         Ok(true)
     }
 
@@ -295,35 +295,30 @@ impl Canceller {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             state::next(id, row, spec, event.clone(), now, nonce)
         };
-        let row = match self.mover.apply(id, None, false, decide).await? {
-            Moved::To(row) => row,
-            Moved::Refused(_, Some(row)) if row.state.is_terminal() => row,
-            Moved::Refused(..) => return Ok(()),
-        };
-        finish::steps_again(&self.ctx, &row).await?;
-        self.keep_looking(&row).await
+        let basis = Basis::guessed(None);
+        match self.door.apply(id, basis, decide).await? {
+            Applied::To(owing) => self.pay(owing).await.map(drop),
+            Applied::Refused(_, Some(row)) if row.state.is_terminal() => {
+                settle_debts(&self.ctx, &row, By::Again).await?;
+                self.keep_looking(&row).await
+            }
+            Applied::Refused(..) => Ok(()),
+        }
     }
 
     /// Does what follows for a task that was replaced, when the other one is durable, or that was withdrawn. `first` says that it
     /// waited for its start.
-    pub(in crate::flow) async fn replaced(&self, row: TaskRow, first: bool) {
-        if row.state != State::Cancelled {
-            self.deadlines.watch(&row, None);
+    pub(in crate::flow) async fn replaced(&self, owing: Owing, first: bool) {
+        if owing.row().state != State::Cancelled {
+            self.deadlines.watch(owing.row(), None);
+            owing.pay_or_leave(&self.ctx).await;
             return;
         }
-        let steps = self.end_steps(&row).await;
-        if steps.and(self.keep_looking(&row).await).is_err() {
-            // The look that follows its entry repeats them.
-            return;
+        // Where it fails, the look that follows its entry pays.
+        if let Ok(row) = self.pay(owing).await {
+            let mark = self.mark(&row, None, first);
+            self.placer.mark(mark.into_iter().collect()).await;
         }
-        let ended = Ended {
-            row,
-            entry: None,
-            first,
-        };
-        self.placer
-            .mark(self.mark(ended).into_iter().collect())
-            .await;
     }
 
     /// Writes the row of a cancelled task.
@@ -346,27 +341,28 @@ impl Canceller {
             let view = unwritten_view(id, &spec, id.first_start());
             return Ok((CancelOutcome::Cancelled, view, None));
         }
-        match self.mover.apply(id, row, true, decide).await? {
-            Moved::To(row) if row.state == State::Cancelled => {
-                let view = view_of_row((*row).clone(), None, self.ctx.now());
+        match self.door.apply(id, Basis::read(row), decide).await? {
+            Applied::To(owing) if owing.row().state == State::Cancelled => {
+                let view = view_of_row(owing.row().clone(), None, self.ctx.now());
                 let ended = Ended {
-                    row: *row,
+                    owing,
                     entry,
                     first: first.load(Ordering::Relaxed),
                 };
                 Ok((CancelOutcome::Cancelled, view, Some(ended)))
             }
-            Moved::To(row) => {
+            Applied::To(owing) => {
+                let row = owing.pay_or_leave(&self.ctx).await;
                 // Its worker may be gone already: then nobody is told, and it ends at once.
                 self.deadlines.watch(&row, None);
                 let view = self.finder.shown(*row).await;
                 Ok((CancelOutcome::CancelRequested, view, None))
             }
-            Moved::Refused(refusal, row) => {
+            Applied::Refused(refusal, row) => {
                 let outcome = why_not(&refusal);
                 if let (CancelOutcome::AlreadyCancelled, Some(row)) = (outcome, &row) {
                     // The cancel before may have died in between, and the next look may be far.
-                    finish::steps_again(&self.ctx, row).await?;
+                    settle_debts(&self.ctx, row, By::Again).await?;
                 }
                 let view = match row {
                     Some(row) => self.finder.shown(*row).await,
@@ -378,7 +374,7 @@ impl Canceller {
     }
 
     /// Returns the mark of a task whose entry is still ahead.
-    fn mark(&self, Ended { row, entry, first }: Ended) -> Option<Entry> {
+    fn mark(&self, row: &TaskRow, entry: Option<Entry>, first: bool) -> Option<Entry> {
         if row.generation == 0 && row.detail.spec.awaits() {
             // It waited for others, and had no entry at its start.
             return None;

@@ -23,7 +23,7 @@ use super::{
     claim_answers::{Parts, claimed, count_callbacks, event, gate_unknown, name, refused},
     claim_room::{Held, Memory, Room},
     claimed::ClaimedRows,
-    finish,
+    door::{Applied, Basis, By, Door, Owing, settle_debts},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -34,7 +34,7 @@ use crate::{
             figures::unclaimed::Demand,
             read::find::Finder,
             records::callbacks::Passage,
-            rows::transition::{Moved, Mover},
+            rows::stored,
         },
         features::{
             gate::gatekeeper::{Gatekeeper, Holding},
@@ -71,7 +71,7 @@ enum Turn {
 #[derive(Debug, Clone)]
 pub struct Claimer {
     ctx: Arc<Context>,
-    mover: Mover,
+    door: Door,
     finder: Finder,
     claimed: Arc<ClaimedRows>,
     deadlines: Deadlines,
@@ -86,7 +86,7 @@ impl Claimer {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        mover: Mover,
+        door: Door,
         finder: Finder,
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
@@ -94,9 +94,9 @@ impl Claimer {
         (keeper, limiter): (Gatekeeper, Limiter),
     ) -> Self {
         Self {
-            turns: TurnKeeper::new(Arc::clone(&ctx), mover.clone(), finder.clone()),
+            turns: TurnKeeper::new(Arc::clone(&ctx), finder.clone()),
             ctx,
-            mover,
+            door,
             finder,
             claimed,
             deadlines,
@@ -153,7 +153,7 @@ impl Claimer {
             .map(|r| r.id)
             .collect();
         // A row that cannot be read fails its own claim only.
-        let rows = self.mover.rows_each(&ids).await;
+        let rows = stored::rows_each(&self.ctx, &ids).await;
         let found = |(id, row): (TaskId, Result<Option<TaskRow>, store::Error>)| {
             Some((id, row.map_err(Fault::from).transpose()?))
         };
@@ -177,7 +177,6 @@ impl Claimer {
         if self.is_gated(request, row.as_ref(), &spec).await? {
             return Ok(ClaimAnswer::Gated);
         }
-        let fresh = row.is_some();
         let first = request.id.first_start();
         let start = row.as_ref().map_or(first, |row| row.detail.start);
         if spec.is_expired(start, self.ctx.now())
@@ -209,9 +208,13 @@ impl Claimer {
             let now = if held { now.min(noted) } else { now };
             state::next(request.id, row, &spec, event, now, nonce)
         };
-        match self.mover.apply(request.id, row, fresh, decide).await? {
-            Moved::To(row) => self.begin(row, (content, dependencies), permit).await,
-            Moved::Refused(refusal, row) => {
+        let basis = Basis::read_if(row.is_some(), row);
+        match self.door.apply(request.id, basis, decide).await? {
+            Applied::To(owing) => {
+                let parts = (content, dependencies);
+                self.begin(owing, parts, permit).await
+            }
+            Applied::Refused(refusal, row) => {
                 self.give_back(sequence, request, row).await?;
                 Ok(refused(&refusal))
             }
@@ -233,7 +236,7 @@ impl Claimer {
         }
         // Before the claim: an attempt must not be used up because they cannot be read. Apart, so that the claim of other tasks
         // is as small as it can be.
-        let read = Box::pin(dependencies::read(&self.ctx, &self.mover, request.id)).await?;
+        let read = Box::pin(dependencies::read(&self.ctx, request.id)).await?;
         let fits = room.takes(dependencies::bytes(&read));
         Ok(fits.then_some((content, read)))
     }
@@ -287,7 +290,7 @@ impl Claimer {
             return Ok(());
         };
         if row.state.is_terminal() {
-            finish::steps_again(&self.ctx, &row).await
+            settle_debts(&self.ctx, &row, By::Again).await
         } else if ordering::is_over(&row, request.generation) {
             let task = (request.id, request.generation);
             self.turns.give_back(&sequence, task).await
@@ -303,7 +306,7 @@ impl Claimer {
         request: &ClaimRequest,
         sequence: Option<Sequence>,
     ) -> Result<ClaimAnswer, Fault> {
-        let row = self.mover.rows_each(&[request.id]).await.pop();
+        let row = stored::rows_each(&self.ctx, &[request.id]).await.pop();
         let row = row.transpose()?.flatten();
         if row.as_ref().is_none_or(|row| !row.state.is_terminal()) {
             tracing::error!(task = %request.id, "the content of a due task is gone");
@@ -315,13 +318,11 @@ impl Claimer {
     /// Hands out an attempt that is claimed.
     async fn begin(
         &self,
-        row: Box<TaskRow>,
+        owing: Owing,
         parts: Parts,
         permit: Option<Permit>,
     ) -> Result<ClaimAnswer, Fault> {
-        if row.detail.spec.claim_is_awaited() {
-            Box::pin(finish::claimed(&self.ctx, &row)).await;
-        }
+        let row = owing.pay_or_leave(&self.ctx).await;
         if self.is_given_back(&row).await? {
             return Ok(ClaimAnswer::Gated);
         }
@@ -400,13 +401,15 @@ impl Claimer {
             };
             state::next(row.id, there, &row.detail.spec, event, now, nonce)
         };
-        let moved = self.mover.apply(row.id, Some(row.clone()), false, decide);
-        let (Moved::To(waits), Some(gate)) = (moved.await?, gate) else {
+        let basis = Basis::guessed(Some(row.clone()));
+        let Applied::To(owing) = self.door.apply(row.id, basis, decide).await? else {
             return Err(gate_unknown());
         };
+        let (waits, paid) = owing.pay(&self.ctx).await;
+        let gate = gate.ok_or_else(gate_unknown)?;
         if waits.state.is_terminal() {
             // A cancel came meanwhile: the attempt that was given back is its last one.
-            finish::steps(&self.ctx, &waits).await?;
+            paid?;
             return Ok(true);
         }
         let holding = Holding {
@@ -468,8 +471,9 @@ impl Claimer {
         let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
             state::next(id, row, spec, Event::Expire, now, nonce)
         };
-        if let Moved::To(row) = self.mover.apply(id, row, false, decide).await? {
-            finish::steps(&self.ctx, &row).await?;
+        let basis = Basis::guessed(row);
+        if let Applied::To(owing) = self.door.apply(id, basis, decide).await? {
+            owing.pay(&self.ctx).await.1?;
         }
         Ok(ClaimAnswer::Stale)
     }

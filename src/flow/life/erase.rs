@@ -7,16 +7,13 @@
 
 use std::sync::Arc;
 
-use super::finish;
+use super::door::{Applied, Basis, By, Door, settle_debts};
 use crate::{
     flow::base::{
         api::{Fault, TaskView},
         context::Context,
         read::find::{is_hidden, view_of_row},
-        rows::{
-            transition::{Moved, Mover},
-            whole::whole,
-        },
+        rows::{stored, whole::whole},
     },
     model::{
         ids::TaskId,
@@ -61,14 +58,14 @@ impl Of {
 #[derive(Debug, Clone)]
 pub struct Eraser {
     ctx: Arc<Context>,
-    mover: Mover,
+    door: Door,
 }
 
 impl Eraser {
     /// Erases through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
-        Self { ctx, mover }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, door: Door) -> Self {
+        Self { ctx, door }
     }
 
     /// Deletes a task, if it is one of these. It runs to its end even if its caller is cancelled, so that no content is left.
@@ -81,11 +78,11 @@ impl Eraser {
     }
 
     async fn erase_all(&self, id: TaskId, of: Of) -> Result<Erased, Fault> {
-        let Some(row) = self.mover.row(id).await? else {
+        let Some(row) = stored::row(&self.ctx, id).await? else {
             return Ok(Erased::Unknown);
         };
         if row.detail.erased {
-            finish::steps(&self.ctx, &row).await?;
+            settle_debts(&self.ctx, &row, By::First).await?;
             return Ok(Erased::Unknown);
         }
         if is_hidden(&row, self.ctx.now()) {
@@ -95,7 +92,7 @@ impl Eraser {
             return Ok(self.left(row));
         }
         // Its tombstone tells no end: the end is told first, in case the stage that ended it died before.
-        finish::before(&self.ctx, Forgetting::All, &row).await?;
+        let told = self.door.forget(Forgetting::All, &row).await?;
         let spec = Arc::clone(&row.detail.spec);
         let decide = |row: Option<&TaskRow>, now, nonce| {
             // It may have been redriven meanwhile, and have ended well.
@@ -104,13 +101,14 @@ impl Eraser {
             }
             state::next(id, row, &spec, Event::Erase, now, nonce)
         };
-        match self.mover.apply(id, Some(row), true, decide).await? {
-            Moved::To(row) => {
-                finish::steps(&self.ctx, &row).await?;
+        let basis = Basis::read(Some(row)).told(Some(told));
+        match self.door.apply(id, basis, decide).await? {
+            Applied::To(owing) => {
+                owing.pay(&self.ctx).await.1?;
                 Ok(Erased::Done)
             }
-            Moved::Refused(_, Some(row)) if !row.detail.erased => Ok(self.left(*row)),
-            Moved::Refused(..) => Ok(Erased::Unknown),
+            Applied::Refused(_, Some(row)) if !row.detail.erased => Ok(self.left(*row)),
+            Applied::Refused(..) => Ok(Erased::Unknown),
         }
     }
 

@@ -11,7 +11,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::base::{
         api::{Fault, HeartbeatAnswer, HeartbeatRequest, LostReason},
-        rows::messages::Told,
+        rows::{messages::Told, stored},
     },
     limits,
     model::{
@@ -55,7 +55,7 @@ impl Settler {
             self.ctx.store.put_heartbeats(&beats, kept).await
         };
         let ids: Vec<TaskId> = kept.iter().map(|(request, _)| request.id).collect();
-        let rows = self.mover.rows_each(&ids).await;
+        let rows = stored::rows_each(&self.ctx, &ids).await;
         let written = self.keep_longer(beats, &rows, written).await;
         let recorded = self.recorded(&kept, &rows, &written, at);
         self.keep_messages(&kept, &rows, &recorded, at).await;
@@ -140,7 +140,7 @@ impl Settler {
             .filter(|(_, known)| !**known)
             .map(|(request, _)| request.id)
             .collect();
-        let mut rows = self.mover.rows_each(&unknown).await.into_iter();
+        let mut rows = stored::rows_each(&self.ctx, &unknown).await.into_iter();
         let judged = requests.iter().zip(known).map(|(request, known)| {
             if *known {
                 return Ok(None);

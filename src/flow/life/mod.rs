@@ -1,8 +1,8 @@
 //! The life of a task, one file for each thing that happens to it: registered, sent, claimed, settled, moved, ended, erased.
 //!
-//! Clients register, cancel and reschedule; workers claim and settle. [`crate::flow::base::rows::transition`] is the conditional
-//! write behind all of them, and `finish` does what follows when a task has come to its end, in the order of
-//! [`crate::flow::features`]. [`send`] publishes due tasks, and [`near`] holds those that are due before a wheel could hand them
+//! Clients register, cancel and reschedule; workers claim and settle. [`door`] is the conditional write behind all of them: the
+//! only way in which a row changes, with the payment of what the change owes, in the order of [`crate::flow::features`]. [`send`]
+//! publishes due tasks, and [`near`] holds those that are due before a wheel could hand them
 //! out. Rows that cannot be understood are set aside (`undelivered`).
 //!
 //! `docs/writes.md` has the order of durable writes of each path, and what a crash behind each leaves. A change of an order
@@ -19,11 +19,12 @@ pub(in crate::flow) mod claim_answers;
 pub(in crate::flow) mod claim_room;
 pub mod claimed;
 pub(in crate::flow) mod complete;
+pub(in crate::flow) mod door;
 pub(in crate::flow) mod enter;
 pub mod erase;
-pub(in crate::flow) mod finish;
 pub(in crate::flow) mod gauges;
 pub(in crate::flow) mod heartbeat;
+pub(in crate::flow) mod incoming;
 pub(in crate::flow) mod late_runs;
 pub(in crate::flow) mod line;
 pub(in crate::flow) mod look_entries;
@@ -34,6 +35,7 @@ pub(in crate::flow) mod put;
 pub mod record;
 pub(in crate::flow) mod redeliver;
 pub mod register;
+pub(in crate::flow) mod related;
 pub(in crate::flow) mod release;
 pub(in crate::flow) mod replace;
 pub(in crate::flow) mod replaced;

@@ -12,7 +12,8 @@ pub use super::below::{ChildStart, NewChild, count};
 use super::{
     asked::{Answer, AskedTask, Asker, Decided, Then},
     below::Grown,
-    register::{Incoming, unanswered},
+    enter::unanswered,
+    incoming::Incoming,
 };
 use crate::{
     flow::base::api::{Fault, NewTask, TaskView},
@@ -80,7 +81,7 @@ impl Asker {
 
     /// Enters tasks whose rows are durable, behind the entry of their root.
     async fn enter_below(&self, below: Vec<Incoming>) -> Result<(), Fault> {
-        let entered = self.registrar.enter_admitted(below).await;
+        let entered = self.registrar.entrance().enter(below).await;
         entered
             .into_iter()
             .try_for_each(|entered| entered.map(drop))

@@ -8,7 +8,7 @@
 use super::{
     asked::Asker,
     below::{Grown, NewChild, Prepared},
-    register::Incoming,
+    incoming::Incoming,
 };
 use crate::flow::base::api::Fault;
 

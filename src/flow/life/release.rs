@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 
 use super::{reschedule::Changer, way::Wanted};
 use crate::{
-    flow::base::{api::Fault, entries::near_record::near_record},
+    flow::base::{api::Fault, entries::near_record::near_record, rows::stored},
     limits,
     model::{
         dispatch::Dispatch,
@@ -46,7 +46,7 @@ impl Changer {
         start: Millis,
     ) -> Result<(), Fault> {
         for _ in 0..limits::RACES_MAX {
-            let row = self.mover.row(id).await?;
+            let row = stored::row(&self.ctx, id).await?;
             if let Some(released) = row.as_ref().filter(|row| !row.waits()) {
                 return self.look_at_released(released).await;
             }

@@ -12,14 +12,17 @@ use std::sync::{
 
 use super::{
     cancel::Canceller,
-    register::{Incoming, Registrar, unanswered},
+    door::{Applied, Basis, Door},
+    enter::unanswered,
+    incoming::Incoming,
+    register::Registrar,
 };
 use crate::{
     flow::{
         base::{
             api::{Fault, TaskView},
             rows::{
-                transition::{Moved, Mover},
+                stored,
                 whole::{caller_waits, whole},
             },
         },
@@ -47,7 +50,7 @@ pub(super) enum Replaced {
 /// The replacer of tasks.
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Replacer {
-    mover: Mover,
+    door: Door,
     keys: Keys,
     registrar: Registrar,
     canceller: Canceller,
@@ -57,13 +60,13 @@ impl Replacer {
     /// Replaces through these.
     #[must_use]
     pub(in crate::flow) const fn new(
-        mover: Mover,
+        door: Door,
         keys: Keys,
         registrar: Registrar,
         canceller: Canceller,
     ) -> Self {
         Self {
-            mover,
+            door,
             keys,
             registrar,
             canceller,
@@ -106,22 +109,23 @@ impl Replacer {
             let next = Arc::clone(&next);
             state::next(old.id, row, &old.spec, Event::Replace { next }, now, nonce)
         };
-        let row = self.mover.row(old.id).await?;
-        let replaced = match self.mover.apply(old.id, row, true, decide).await? {
-            Moved::To(row) => Some(*row),
+        let row = stored::row(&self.registrar.ctx, old.id).await?;
+        let applied = self.door.apply(old.id, Basis::read(row), decide).await?;
+        let replaced = match applied {
+            Applied::To(owing) => Some(owing),
             // A user told its attempt to stop, so it never starts again: nothing is left to decide by its row.
-            Moved::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => {
+            Applied::Refused(Refusal::Running, Some(row)) if row.detail.next.is_none() => {
                 caller_waits()?;
                 None
             }
-            Moved::Refused(Refusal::HasTree, _) => return Ok(Replaced::HasTree),
+            Applied::Refused(Refusal::HasTree, _) => return Ok(Replaced::HasTree),
             // Its own run is over, and its tree is not.
-            Moved::Refused(_, Some(row))
+            Applied::Refused(_, Some(row))
                 if row.detail.spec.is_parent() && row.state.is_terminal() && !row.has_ended() =>
             {
                 return Ok(Replaced::HasTree);
             }
-            Moved::Refused(..) => return Ok(Replaced::ReadAgain),
+            Applied::Refused(..) => return Ok(Replaced::ReadAgain),
         };
         let named = self.keys.advance(name, old.id, &next).await?;
         if replaced.is_none() && !named {
@@ -130,9 +134,9 @@ impl Replacer {
         }
         let entered = self.registrar.enter(vec![new]).await.pop();
         let view = entered.unwrap_or_else(|| Err(unanswered()))?;
-        if let Some(row) = replaced {
+        if let Some(owing) = replaced {
             let first = first.load(Ordering::Relaxed);
-            self.canceller.replaced(row, first).await;
+            self.canceller.replaced(owing, first).await;
         }
         Ok(Replaced::By(Box::new(view)))
     }

@@ -19,7 +19,7 @@
 use std::sync::Arc;
 
 use super::{
-    finish,
+    door::{Applied, Basis, By, Door, settle_debts},
     near::{Near, NearTask},
     put::Put,
     sending::Sending,
@@ -39,10 +39,7 @@ use crate::{
                 watermarks::Hands,
             },
             read::find::{Finder, is_told_by, view_of_row},
-            rows::{
-                transition::{Moved, Mover},
-                whole::{caller_waits, whole},
-            },
+            rows::whole::{caller_waits, whole},
         },
         features::{
             key::keys::Keys,
@@ -70,7 +67,7 @@ pub struct Changer {
     pub(super) hands: Hands,
     pub(super) placer: Placer,
     near: Near,
-    pub(super) mover: Mover,
+    pub(super) door: Door,
     pub(super) keys: Keys,
     finder: Finder,
     leftovers: Leftovers,
@@ -84,17 +81,17 @@ impl Changer {
         hands: Hands,
         placer: Placer,
         near: Near,
-        mover: Mover,
+        door: Door,
         finder: Finder,
         leftovers: Leftovers,
     ) -> Self {
         Self {
-            keys: Keys::new(Arc::clone(&ctx), mover.clone()),
+            keys: Keys::new(Arc::clone(&ctx)),
             ctx,
             hands,
             placer,
             near,
-            mover,
+            door,
             finder,
             leftovers,
         }
@@ -215,9 +212,9 @@ impl Changer {
             return Ok(self.without_way(row, wanted).await);
         };
         // Without its content there is nothing to run.
-        if way.is_from_end() && !self.prepare(row.as_ref(), id, spec).await? {
+        let Some(told) = self.prepared(row.as_ref(), way).await? else {
             return Ok(self.too_late(row).await);
-        }
+        };
         let dispatch = Dispatch {
             id,
             generation: planned.0 + 1,
@@ -239,19 +236,19 @@ impl Changer {
             state::next(id, row, spec, way.event(start), now, nonce)
         };
         let now = self.ctx.now();
-        match self.mover.apply(id, row, true, decide).await? {
-            Moved::To(row) => {
+        let basis = Basis::read(row).told(told);
+        match self.door.apply(id, basis, decide).await? {
+            Applied::To(owing) => {
+                let row = owing.pay_or_leave(&self.ctx).await;
                 let moved = self.follow_up(way, dispatch, &old, &put).await;
                 place::confirm_one(&self.ctx, place).await?;
                 leave::moved(&self.ctx, dispatch, spec, before).await;
                 moved?;
-                if way.is_from_end() {
-                    self.withdraw_letter(&row).await;
-                }
+                self.withdraw_letter(way, &row).await;
                 let view = view_of_row(*row, None, now);
                 Ok(Some((RescheduleOutcome::Rescheduled, view)))
             }
-            Moved::Refused(refusal, row) => {
+            Applied::Refused(refusal, row) => {
                 if !matches!(put, Put::Near(_)) {
                     self.take_back(dispatch, spec, row.as_deref()).await;
                 }
@@ -280,7 +277,7 @@ impl Changer {
             .take_back(id, spec, dispatch.generation, start)
             .await;
         if let (Ok(false) | Err(_), Some(row)) = (&taken, row)
-            && let Err(fault) = finish::steps_again(&self.ctx, row).await
+            && let Err(fault) = settle_debts(&self.ctx, row, By::Again).await
         {
             tracing::debug!(task = %id, %fault, "the content of a task that stays dead has no end");
         }

@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::{
     claimed::ClaimedRows,
-    finish,
+    door::{Applied, Basis, Door, Owing},
     near::{Near, NearTask},
     sending::Sending,
 };
@@ -29,11 +29,7 @@ use crate::{
             },
             figures::retrying::Retrying,
             labels,
-            rows::{
-                messages, results,
-                transition::{Moved, Mover},
-                whole::whole,
-            },
+            rows::{messages, results, stored, whole::whole},
         },
         features::{limit::deadlines::Deadlines, sequence::leave},
     },
@@ -54,7 +50,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub struct Settler {
     pub(super) ctx: Arc<Context>,
-    pub(super) mover: Mover,
+    pub(super) door: Door,
     hands: Hands,
     placer: Placer,
     near: Near,
@@ -69,7 +65,7 @@ impl Settler {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        mover: Mover,
+        door: Door,
         (hands, placer, near): (Hands, Placer, Near),
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
@@ -79,7 +75,7 @@ impl Settler {
             retrying,
             told: Arc::default(),
             ctx,
-            mover,
+            door,
             hands,
             placer,
             near,
@@ -110,7 +106,7 @@ impl Settler {
             .filter(|(_, row)| row.is_none())
             .map(|(request, _)| request.id)
             .collect();
-        let read = self.mover.rows_each(&unknown).await;
+        let read = stored::rows_each(&self.ctx, &unknown).await;
         // A row that cannot be read fails its own report only.
         let read: HashMap<TaskId, Result<Option<TaskRow>, store::Error>> =
             unknown.into_iter().zip(read).collect();
@@ -203,18 +199,18 @@ impl Settler {
             };
             state::next(id, row, &spec, event, now, nonce)
         };
-        let moved = self.mover.apply(id, row, fresh, decide).await?;
-        if let Moved::To(row) = &moved {
-            self.deadlines.forget(id);
-            *died = row.state == State::Dead;
-        }
-        match moved {
-            Moved::To(row) if row.state.is_terminal() => {
-                self.end_steps(&row).await;
-                Ok(SettleAnswer::Ok)
+        let basis = Basis::read_if(fresh, row);
+        match self.door.apply(id, basis, decide).await? {
+            Applied::To(owing) => {
+                self.deadlines.forget(id);
+                *died = owing.row().state == State::Dead;
+                let row = owing.pay_or_leave(&self.ctx).await;
+                if row.state.is_terminal() {
+                    return Ok(SettleAnswer::Ok);
+                }
+                self.goes_on(&row).await
             }
-            Moved::To(row) => self.goes_on(&row).await,
-            Moved::Refused(_, row) => self.refused(row.as_deref(), attempt, &outcome).await,
+            Applied::Refused(_, row) => self.refused(row.as_deref(), attempt, &outcome).await,
         }
     }
 
@@ -255,7 +251,8 @@ impl Settler {
             self.lets_go(repeated).await;
         }
         if repeated.state.is_terminal() && self.is_ended_lately(repeated) {
-            self.end_steps(repeated).await;
+            let found = Owing::found(Box::new(repeated.clone()));
+            found.pay_or_leave(&self.ctx).await;
         }
         Ok(SettleAnswer::Ok)
     }
@@ -264,13 +261,6 @@ impl Settler {
     fn is_ended_lately(&self, row: &TaskRow) -> bool {
         let ended = row.detail.end_time;
         ended.is_some_and(|ended| self.ctx.now().since(ended) < row.detail.spec.claim_timeout)
-    }
-
-    /// Does the end steps of a task. The look repeats them if they fail here.
-    async fn end_steps(&self, row: &TaskRow) {
-        if let Err(fault) = finish::steps(&self.ctx, row).await {
-            tracing::debug!(task = %row.id, %fault, "end steps were left to the look");
-        }
     }
 
     /// Makes the next attempt punctual. A failure to do so is left to the look. An error means that a needed

@@ -11,10 +11,7 @@
 
 use std::sync::Arc;
 
-use super::{
-    register::{Incoming, Registrar},
-    standing::Standing,
-};
+use super::{incoming::Incoming, register::Registrar, standing::Standing};
 use crate::{
     flow::base::{
         api::Fault,
@@ -95,7 +92,7 @@ impl Finisher {
                 "tasks whose registration was not finished are entered"
             );
             metrics::counter!("tickwheel_registrations_finished_total").increment(ids.len() as u64);
-            let entered = self.registrar.enter_admitted(left).await;
+            let entered = self.registrar.entrance().enter(left).await;
             failed = entered.into_iter().find_map(Result::err).or(failed);
         }
         failed.map_or(Ok(known), Err)

@@ -21,6 +21,7 @@ use std::{
 
 use futures_util::future::join_all;
 
+use super::door::{Applied, Basis, Door};
 use super::undelivered;
 use crate::{
     flow::base::{
@@ -30,7 +31,7 @@ use crate::{
             entry_writer::{Placed, Placer},
             watermarks::Hands,
         },
-        rows::transition::{Moved, Mover},
+        rows::stored,
     },
     model::{
         entry::{DoneReason, Entry, Key, Kind},
@@ -48,7 +49,7 @@ pub(in crate::flow) struct Withdrawer {
     ctx: Arc<Context>,
     hands: Hands,
     placer: Placer,
-    mover: Mover,
+    door: Door,
 }
 
 /// The answer: who won, and the row that says that the task is cancelled.
@@ -59,13 +60,13 @@ impl Withdrawer {
         ctx: Arc<Context>,
         hands: Hands,
         placer: Placer,
-        mover: Mover,
+        door: Door,
     ) -> Self {
         Self {
             ctx,
             hands,
             placer,
-            mover,
+            door,
         }
     }
 
@@ -184,21 +185,24 @@ impl Withdrawer {
             made.row.detail.start = entry.start;
             Ok(made)
         };
-        match self.mover.apply(id, None, true, decide).await? {
-            Moved::To(row) if row.state == State::Cancelled => {
+        let applied = self.door.apply(id, Basis::read(None), decide).await?;
+        match applied {
+            // No record has a callback, so nothing is owed.
+            Applied::To(owing) if owing.row().state == State::Cancelled => {
                 self.placer.gone(entry);
+                let row = owing.pay_or_leave(&self.ctx).await;
                 Ok((CancelOutcome::Cancelled, Some(*row)))
             }
-            Moved::Refused(
+            Applied::Refused(
                 Refusal::Ended {
                     state: State::Cancelled,
                 },
                 row,
             ) => Ok((CancelOutcome::AlreadyCancelled, row.map(|row| *row))),
-            Moved::To(_) | Moved::Refused(Refusal::Ended { .. }, _) => {
+            Applied::To(_) | Applied::Refused(Refusal::Ended { .. }, _) => {
                 Ok((CancelOutcome::TooLate, None))
             }
-            Moved::Refused(refusal, _) => Err(Fault::Unknown {
+            Applied::Refused(refusal, _) => Err(Fault::Unknown {
                 reason: format!("task {id} has a row that no such task has: {refusal:?}"),
             }),
         }
@@ -214,7 +218,7 @@ impl Withdrawer {
         marks: &[Key],
     ) -> Result<Vec<TaskId>, Fault> {
         let ids: Vec<TaskId> = marks.iter().map(|mark| mark.id).collect();
-        let rows = self.mover.rows_each(&ids).await;
+        let rows = stored::rows_each(&self.ctx, &ids).await;
         let (mut kept, mut ended) = (Vec::new(), Vec::new());
         for (mark, row) in marks.iter().zip(rows) {
             match row {

@@ -16,7 +16,7 @@ use super::{
     schedules::tasks::RunTasks,
     service::Service,
     tree::{cancel::Feller, read::Forester, reopen::Opener, retry::Retrier},
-    wheel::{look::Looker, republish::Republisher},
+    wheel::{look::Looker, recover::Recovery, republish::Republisher},
 };
 use crate::flow::{
     base::{
@@ -25,7 +25,6 @@ use crate::flow::{
         permits::{catch_up::CatchUp, read_permits::ReadPermits},
         read::find::Finder,
         records::{audit::Audit, callbacks::Callbacks, refusals::Refusals},
-        rows::transition::Mover,
     },
     features::{
         ends::{dead_letter_topic::Deaths, notices::Notices},
@@ -36,59 +35,61 @@ use crate::flow::{
     },
     life::{
         add::Admission, adopt::Adopter, asked::Asker, cancel::Canceller, claim::Claimer,
-        claimed::ClaimedRows, erase::Eraser, near::Near, register::Registrar, reschedule::Changer,
-        send::Sender, settle::Settler, standing::Standing, withdraw::Withdrawer,
+        claimed::ClaimedRows, door::Door, enter::Entrance, erase::Eraser, near::Near,
+        register::Registrar, reschedule::Changer, send::Sender, settle::Settler,
+        standing::Standing, withdraw::Withdrawer,
     },
 };
 
 /// The stages that make tasks and move their starts.
 pub(super) fn registration(
     ctx: &Arc<Context>,
-    (hands, placer, near): (Hands, Placer, Near),
-    mover: &Mover,
+    (hands, placer, near, entrance): (Hands, Placer, Near, Entrance),
+    door: &Door,
     canceller: &Canceller,
     known: &Remembered,
 ) -> (Registrar, Asker, Changer) {
     let ctx = || Arc::clone(ctx);
-    let finder = Finder::new(ctx(), mover.clone());
+    let finder = Finder::new(ctx());
     let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
     let standing = Standing::new(ctx(), hands.clone(), finder.clone());
-    let (moves, puts) = (mover.clone(), placer.clone());
-    let adopter = Adopter::new(ctx(), moves, finder.clone(), standing, puts);
+    let (changes, entered) = (door.clone(), entrance.clone());
+    let adopter = Adopter::new(ctx(), changes, finder.clone(), standing, entered);
     let registrar = Registrar::new(
         ctx(),
-        hands.clone(),
-        placer.clone(),
-        near.clone(),
+        entrance,
         callbacks,
         (
-            Admission::new(ctx(), mover.clone(), adopter),
-            Enlister::new(ctx(), mover.clone(), finder.clone()),
+            Admission::new(ctx(), adopter),
+            Enlister::new(ctx(), finder.clone()),
         ),
     );
-    let (moved, found) = (mover.clone(), finder.clone());
-    let changer = Changer::new(ctx(), hands.clone(), placer, near, moved, found, leftovers);
+    let (changes, found) = (door.clone(), finder.clone());
+    let changer = Changer::new(
+        ctx(),
+        hands.clone(),
+        placer,
+        near,
+        changes,
+        found,
+        leftovers,
+    );
     let acts = (registrar.clone(), canceller.clone(), changer.clone());
-    let asker = Asker::new(ctx(), hands, mover.clone(), finder, acts);
+    let asker = Asker::new(ctx(), hands, finder, acts, door.clone());
     (registrar, asker, changer)
 }
 
 /// The desks for dead tasks and for jobs, with what changes their tasks.
 pub(super) fn desks(
     ctx: Arc<Context>,
-    mover: &Mover,
+    door: &Door,
     finder: &Finder,
     canceller: &Canceller,
     changer: &Changer,
     (runs, callbacks): (RunTasks, Callbacks),
 ) -> (Desk, jobs::desk::Desk) {
-    let eraser = Eraser::new(Arc::clone(&ctx), mover.clone());
-    let letters = Desk::new(
-        Arc::clone(&ctx),
-        mover.clone(),
-        changer.clone(),
-        eraser.clone(),
-    );
+    let eraser = Eraser::new(Arc::clone(&ctx), door.clone());
+    let letters = Desk::new(Arc::clone(&ctx), changer.clone(), eraser.clone());
     let by = jobs::changers::Changers {
         retrier: retrier(Arc::clone(&ctx), mover, finder, changer),
         finder: finder.clone(),
@@ -106,46 +107,36 @@ pub(super) fn desks(
 pub(super) fn canceller(
     ctx: &Arc<Context>,
     (hands, placer): (Hands, Placer),
-    mover: &Mover,
+    door: &Door,
     finder: &Finder,
     known: &Remembered,
 ) -> Canceller {
     let (deadlines, leftovers) = (known.deadlines.clone(), known.leftovers.clone());
-    let (mover, finder) = (mover.clone(), finder.clone());
+    let (door, finder) = (door.clone(), finder.clone());
     let ctx = Arc::clone(ctx);
-    Canceller::new(ctx, hands, placer, mover, finder, deadlines, leftovers)
+    Canceller::new(ctx, hands, placer, door, finder, deadlines, leftovers)
 }
 
 /// The tasks of the runs of schedules.
 pub(super) fn runs(
     ctx: &Arc<Context>,
     (registrar, asker): (&Registrar, &Asker),
-    mover: &Mover,
+    door: &Door,
     canceller: &Canceller,
 ) -> RunTasks {
-    let by = (registrar.clone(), mover.clone(), canceller.clone());
+    let by = (registrar.clone(), door.clone(), canceller.clone());
     RunTasks::new(Arc::clone(ctx), by, asker.standing().clone())
 }
 
 /// The stage that runs the failed parts of trees again.
-pub(super) fn retrier(
-    ctx: Arc<Context>,
-    mover: &Mover,
-    finder: &Finder,
-    changer: &Changer,
-) -> Retrier {
-    let opener = Opener::new(Arc::clone(&ctx), mover.clone(), changer.clone());
-    Retrier::new(ctx, mover.clone(), finder.clone(), opener)
+pub(super) fn retrier(ctx: Arc<Context>, finder: &Finder, changer: &Changer) -> Retrier {
+    let opener = Opener::new(Arc::clone(&ctx), changer.clone());
+    Retrier::new(ctx, finder.clone(), opener)
 }
 
 /// The stage that shows trees, and cancels them.
-pub(super) fn forester(
-    ctx: Arc<Context>,
-    mover: &Mover,
-    finder: &Finder,
-    canceller: &Canceller,
-) -> Forester {
-    let feller = Feller::new(Arc::clone(&ctx), mover.clone(), canceller.clone());
+pub(super) fn forester(ctx: Arc<Context>, finder: &Finder, canceller: &Canceller) -> Forester {
+    let feller = Feller::new(Arc::clone(&ctx), canceller.clone());
     Forester::new(ctx, finder.clone(), canceller.clone(), feller)
 }
 
@@ -162,15 +153,27 @@ pub(super) fn near(
     Near::new(ctx, sender.clone(), placer.clone(), catch_up, leftovers)
 }
 
+/// The one way in which tasks come to be.
+pub(super) fn entrance(
+    ctx: &Arc<Context>,
+    hands: &Hands,
+    placer: &Placer,
+    near: &Near,
+    door: &Door,
+) -> Entrance {
+    let (hands, placer, near) = (hands.clone(), placer.clone(), near.clone());
+    Entrance::new(Arc::clone(ctx), hands, placer, near, door.clone())
+}
+
 /// The stage that finishes what cancels have left.
 pub(super) fn withdrawer(
     ctx: &Arc<Context>,
     hands: &Hands,
     placer: &Placer,
-    mover: &Mover,
+    door: &Door,
 ) -> Withdrawer {
-    let (hands, placer, mover) = (hands.clone(), placer.clone(), mover.clone());
-    Withdrawer::new(Arc::clone(ctx), hands, placer, mover)
+    let (hands, placer, door) = (hands.clone(), placer.clone(), door.clone());
+    Withdrawer::new(Arc::clone(ctx), hands, placer, door)
 }
 
 /// The poller, if the node makes consumers for workers that poll.
@@ -202,8 +205,8 @@ pub(super) fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
 pub(super) fn looker(
     ctx: &Arc<Context>,
     sender: &Sender,
-    placer: &Placer,
-    mover: &Mover,
+    (placer, entrance): (&Placer, &Entrance),
+    door: &Door,
     turns: &Arc<ReadPermits>,
     known: &Remembered,
 ) -> Looker {
@@ -211,26 +214,45 @@ pub(super) fn looker(
     let republisher = Republisher::new(Arc::clone(ctx), placer.clone(), sender.clone());
     Looker::new(
         Arc::clone(ctx),
-        placer.clone(),
+        (placer.clone(), entrance.clone()),
         (sender.clone(), republisher),
-        mover.clone(),
+        door.clone(),
         turns,
         demand,
     )
 }
 
+/// The stage that publishes what the process before has left.
+pub(super) fn recovery(
+    ctx: &Arc<Context>,
+    hands: &Hands,
+    (looker, sender, near): (&Looker, &Sender, &Near),
+    known: &Remembered,
+) -> Recovery {
+    Recovery {
+        ctx: Arc::clone(ctx),
+        hands: hands.clone(),
+        looker: looker.clone(),
+        sender: sender.clone(),
+        near: near.clone(),
+        deadlines: known.deadlines.clone(),
+        began: known.began,
+        progress: Arc::default(),
+    }
+}
+
 /// The stage that gives attempts to workers.
 pub(super) fn claimer(
     ctx: &Arc<Context>,
-    mover: &Mover,
+    door: &Door,
     claimed: &Arc<ClaimedRows>,
     known: &Remembered,
 ) -> Claimer {
     let ctx = || Arc::clone(ctx);
     Claimer::new(
         ctx(),
-        mover.clone(),
-        Finder::new(ctx(), mover.clone()),
+        door.clone(),
+        Finder::new(ctx()),
         Arc::clone(claimed),
         known.deadlines.clone(),
         known.demand.clone(),
@@ -244,14 +266,14 @@ pub(super) fn claimer(
 /// The stage that takes the reports of workers.
 pub(super) fn settler(
     ctx: &Arc<Context>,
-    mover: &Mover,
+    door: &Door,
     stages: (Hands, Placer, Near),
     claimed: Arc<ClaimedRows>,
     known: &Remembered,
 ) -> Settler {
     let (deadlines, retrying) = (known.deadlines.clone(), known.demand.retrying().clone());
     let ctx = Arc::clone(ctx);
-    Settler::new(ctx, mover.clone(), stages, claimed, deadlines, retrying)
+    Settler::new(ctx, door.clone(), stages, claimed, deadlines, retrying)
 }
 
 /// The service that requests go to.
@@ -259,22 +281,22 @@ pub(super) fn service(
     ctx: &Arc<Context>,
     hands: &Hands,
     placer: &Placer,
-    near: &Near,
-    mover: &Mover,
+    (near, entrance): (&Near, &Entrance),
+    door: &Door,
     members: &Members,
     known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
     let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
-    let (finder, claimed) = (Finder::new(ctx(), mover.clone()), Arc::default());
-    let claimer = claimer(&ctx(), mover, &claimed, known);
-    let settler = settler(&ctx(), mover, (hands(), placer(), near()), claimed, known);
-    let canceller = canceller(&ctx(), (hands(), placer()), mover, &finder, known);
-    let stages = (hands(), placer(), near());
-    let (registrar, asker, changer) = registration(&ctx(), stages, mover, &canceller, known);
-    let runs = runs(&ctx(), (&registrar, &asker), mover, &canceller);
+    let (finder, claimed) = (Finder::new(ctx()), Arc::default());
+    let claimer = claimer(&ctx(), door, &claimed, known);
+    let settler = settler(&ctx(), door, (hands(), placer(), near()), claimed, known);
+    let canceller = canceller(&ctx(), (hands(), placer()), door, &finder, known);
+    let stages = (hands(), placer(), near(), entrance.clone());
+    let (registrar, asker, changer) = registration(&ctx(), stages, door, &canceller, known);
+    let runs = runs(&ctx(), (&registrar, &asker), door, &canceller);
     let of_jobs = (runs.clone(), known.callbacks.clone());
-    let (desk, jobs) = desks(ctx(), mover, &finder, &canceller, &changer, of_jobs);
+    let (desk, jobs) = desks(ctx(), door, &finder, &canceller, &changer, of_jobs);
     let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());
     let shares = Shares::new(ctx(), known.clone());
     let forecaster = Forecaster::new(ctx(), known.clone(), near());
@@ -286,16 +308,16 @@ pub(super) fn service(
         schedules: schedules::desk::Desk::new(ctx(), runs, asker.clone(), finder.clone()),
         asker,
         registrar,
-        keys: Keys::new(ctx(), mover.clone()),
+        keys: Keys::new(ctx()),
         callbacks: known.callbacks.clone(),
         api_keys: known.callbacks.api_keys(),
         refusals: Refusals::new(audit.clone(), ctx().time.clone()),
         audit,
         gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
-        retrier: retrier(ctx(), mover, &finder, &changer),
+        retrier: retrier(ctx(), &finder, &changer),
         poller: poller(&ctx(), &claimer, &settler, &known.limiter),
         shares,
-        forester: forester(ctx(), mover, &finder, &canceller),
+        forester: forester(ctx(), &finder, &canceller),
         canceller,
         jobs,
         desk,
@@ -303,10 +325,10 @@ pub(super) fn service(
         claimer,
         settler,
         lister: Lister::new(ctx(), finder.clone(), Some(known.callbacks.clone())),
-        notices: Notices::new(ctx(), mover.clone()),
-        outcomes: Outcomes::new(mover.clone()),
-        deaths: Deaths::new(ctx(), mover.clone()),
-        awaiter: Awaiter::new(ctx(), finder.clone(), mover),
+        notices: Notices::new(ctx()),
+        outcomes: Outcomes::new(ctx()),
+        deaths: Deaths::new(ctx()),
+        awaiter: Awaiter::new(ctx(), finder.clone()),
         finder,
         members: members.clone(),
         figures: Figures::new(ctx(), known.clone(), near(), forecaster),

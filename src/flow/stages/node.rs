@@ -11,7 +11,7 @@ use super::{
     cluster::members::Members,
     ends::registry::Registry,
     join::check::Checker,
-    makers::{looker, near, sender, service, withdrawer},
+    makers::{entrance, looker, near, recovery, sender, service, withdrawer},
     poll::survivor::Survivor,
     query::remembered::Remembered,
     sequence::{reminder::Reminder, usher::Usher},
@@ -37,10 +37,9 @@ use crate::flow::{
         permits::{catch_up::CatchUp, read_permits::ReadPermits},
         read::find::Finder,
         records::callbacks::Callbacks,
-        rows::transition::Mover,
     },
     features::sequence::turn::TurnKeeper,
-    life::{late_runs::LateRuns, near::Near, unfinished::Finisher},
+    life::{door::Door, late_runs::LateRuns, near::Near, unfinished::Finisher},
 };
 
 /// A running node.
@@ -70,30 +69,22 @@ impl Node {
         let known = Remembered::new(&ctx, &hands);
         let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
         let sender = sender(&ctx, &known);
-        let mover = Mover::new(Arc::clone(&ctx));
+        let door = Door::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
         let near = near(&ctx, &sender, &placer, &catch_up, &known);
+        let entrance = entrance(&ctx, &hands, &placer, &near, &door);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
-        let looker = looker(&ctx, &sender, &placer, &mover, &turns, &known);
-        let recovery = Recovery {
-            ctx: Arc::clone(&ctx),
-            hands: hands.clone(),
-            looker: looker.clone(),
-            sender: sender.clone(),
-            near: near.clone(),
-            deadlines: known.deadlines.clone(),
-            began: known.began,
-            progress: Arc::default(),
-        };
+        let looker = looker(&ctx, &sender, (&placer, &entrance), &door, &turns, &known);
+        let recovery = recovery(&ctx, &hands, (&looker, &sender, &near), &known);
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages {
             ctx: Arc::clone(&ctx),
             placer: placer.clone(),
             sender,
             looker,
-            mover: mover.clone(),
-            withdrawer: withdrawer(&ctx, &hands, &placer, &mover),
+            door: door.clone(),
+            withdrawer: withdrawer(&ctx, &hands, &placer, &door),
             leftovers: known.leftovers.clone(),
             catch_up,
             turns,
@@ -109,14 +100,20 @@ impl Node {
             near: TaskTracker::new(),
             rest,
             service: Arc::new(service(
-                &ctx, &hands, &placer, &near, &mover, &members, &known,
+                &ctx,
+                &hands,
+                &placer,
+                (&near, &entrance),
+                &door,
+                &members,
+                &known,
             )),
             members: members.clone(),
             ctx: Arc::clone(&ctx),
         };
         node.keep_running(members, near.clone(), drain);
-        node.keep_registering(&mover);
-        node.tend(mover, near);
+        node.keep_registering();
+        node.tend(door, near);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
             node.scan(&hands, &stages);
@@ -172,15 +169,15 @@ impl Node {
     }
 
     /// Starts the stages that publish tasks of sequences whose turn has come, and that look after those that wait for long.
-    fn usher(&self, mover: Mover, near: Near) {
+    fn usher(&self, near: Near) {
         let ctx = || Arc::clone(&self.ctx);
-        let finder = Finder::new(ctx(), mover.clone());
-        let finisher = self.finisher(&mover);
+        let finder = Finder::new(ctx());
+        let finisher = self.finisher();
         // With a finder of its own: its searches do not hurry.
-        let slow = Finder::new(ctx(), mover.clone());
-        let reminder = TurnKeeper::new(ctx(), mover.clone(), slow);
+        let slow = Finder::new(ctx());
+        let reminder = TurnKeeper::new(ctx(), slow);
         let reminder = Reminder::new(ctx(), reminder, finisher);
-        let turns = TurnKeeper::new(ctx(), mover, finder.clone());
+        let turns = TurnKeeper::new(ctx(), finder.clone());
         let usher = Usher::new(ctx(), turns, finder, near);
         self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
         self.keep("held turns", &self.stop, move |stop| {
@@ -189,45 +186,38 @@ impl Node {
     }
 
     /// Returns what ends registrations for stages that wait for their tasks.
-    fn finisher(&self, mover: &Mover) -> Finisher {
-        let finder = Finder::new(Arc::clone(&self.ctx), mover.clone());
+    fn finisher(&self) -> Finisher {
+        let finder = Finder::new(Arc::clone(&self.ctx));
         let standing = self.service.asker.standing().clone();
         let registrar = self.service.registrar.clone();
         Finisher::new(Arc::clone(&self.ctx), finder, standing, registrar)
     }
 
     /// Starts the stages that check whether trees have ended, and what tasks wait for, and those of sequences.
-    fn tend(&self, mover: Mover, near: Near) {
-        self.usher(mover.clone(), near);
+    fn tend(&self, door: Door, near: Near) {
+        self.usher(near);
         let ctx = || Arc::clone(&self.ctx);
-        let finder = Finder::new(ctx(), mover.clone());
+        let finder = Finder::new(ctx());
         let service = &self.service;
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
-        let opener = Opener::new(ctx(), mover.clone(), changer.clone());
-        let releaser = Releaser::new(ctx(), mover.clone(), changer, canceller, opener.clone());
+        let opener = Opener::new(ctx(), changer.clone());
+        let releaser = Releaser::new(ctx(), changer, canceller, opener.clone());
         let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
-        let moved = mover.clone();
-        let finisher = self.finisher(&mover);
-        let checker = Checker::new(ctx(), moved, finder, finisher.clone(), changer, canceller);
+        let changes = door.clone();
+        let finisher = self.finisher();
+        let checker = Checker::new(ctx(), changes, finder, finisher.clone(), changer, canceller);
         self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
         let registrar = service.registrar.clone();
-        let feller = Feller::new(ctx(), mover.clone(), service.canceller.clone());
-        let tender = Tender::new(
-            ctx(),
-            mover,
-            finisher,
-            registrar,
-            releaser,
-            (opener, feller),
-        );
+        let feller = Feller::new(ctx(), service.canceller.clone());
+        let tender = Tender::new(ctx(), door, finisher, registrar, releaser, (opener, feller));
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 
     /// Starts the registry of internal tasks and follow-ups. It runs as long as stages may ask for some.
-    fn keep_registering(&self, mover: &Mover) {
+    fn keep_registering(&self) {
         let registrar = self.service.registrar.clone();
         let standing = self.service.asker.standing().clone();
-        let registry = Registry::new(Arc::clone(&self.ctx), registrar, mover.clone(), standing);
+        let registry = Registry::new(Arc::clone(&self.ctx), registrar, standing);
         self.keep("registry", &self.stop_members, move |stop| {
             registry.clone().run(stop)
         });

@@ -288,6 +288,7 @@ impl Sim {
             configured: Default::default(),
             watches: Default::default(),
             levels: Default::default(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: self.settings,
         };

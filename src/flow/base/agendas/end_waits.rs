@@ -1,7 +1,7 @@
 //! The register of end waits wakes the requests of a node that wait for the end of a task, when this node writes that end.
 //!
 //! It is a hint: an end that another node writes, or a wait that finds no room, is found by the next read of the waiting
-//! request ([`crate::flow::stages::query::await_end`]). A wait leaves the register when it is dropped, also by a caller that is
+//! request (`await_end`). A wait leaves the register when it is dropped, also by a caller that is
 //! cancelled.
 
 use std::{collections::HashMap, sync::Arc};
@@ -26,7 +26,7 @@ struct Register {
 
 /// The register. Cheap to clone; clones are the same register. Nothing waits while it is held.
 #[derive(Debug, Clone, Default)]
-pub(in crate::flow) struct EndWaits(Arc<Mutex<Register>>);
+pub struct EndWaits(Arc<Mutex<Register>>);
 
 /// A wait for the end of a task.
 #[derive(Debug)]

@@ -9,8 +9,8 @@ use bytes::Bytes;
 use parking_lot::{Mutex, MutexGuard};
 
 use super::{
+    agenda::Agenda,
     notes::{Note, Notes},
-    pokes::Pokes,
 };
 use crate::{
     limits::{JOIN_MARKS_AGE_MAX, JOINS_COUNTED_MAX, JOINS_REMEMBERED_MAX},
@@ -32,11 +32,11 @@ pub struct Joins {
     /// Held by the one that reads the marks again.
     pub(in crate::flow) reading: tokio::sync::Mutex<()>,
     /// Waiters of which a dependency has ended, and has succeeded, or may have.
-    pub(in crate::flow) ended: Pokes,
+    pub(in crate::flow) ended: Agenda<TaskId>,
     /// Waiters of which a dependency has ended otherwise.
-    pub(in crate::flow) failed: Pokes,
+    pub(in crate::flow) failed: Agenda<TaskId>,
     /// Waiters all of whose dependencies are to be asked.
-    pub(in crate::flow) asked: Pokes,
+    pub(in crate::flow) asked: Agenda<TaskId>,
     /// Of waiters, the sort key behind which the first open dependency is; none is at the beginning.
     passed: Mutex<BTreeMap<TaskId, Option<Bytes>>>,
     /// Waiters that wait, for figures.

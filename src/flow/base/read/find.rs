@@ -16,7 +16,7 @@ use crate::{
         api::{Fault, TaskView, View},
         budget::Budget,
         context::Context,
-        rows::{content, results, transition::Mover},
+        rows::{content, results, stored},
         tables::joins,
     },
     limits,
@@ -95,7 +95,6 @@ fn tells(entry: &Entry) -> bool {
 #[derive(Debug, Clone)]
 pub struct Finder {
     ctx: Arc<Context>,
-    mover: Mover,
     /// Memory for contents that are read for people. It is apart from the memory of tasks on their way, which must not wait.
     reading: Budget,
     finds: Places,
@@ -105,7 +104,7 @@ pub struct Finder {
 impl Finder {
     /// Reads through these.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>, mover: Mover) -> Self {
+    pub(in crate::flow) fn new(ctx: Arc<Context>) -> Self {
         let finds = limits::FINDS_IN_FLIGHT_MAX;
         // A store in this process reads on threads of its own, of which there are few.
         let at_once = ctx.store.reads_at_once();
@@ -115,7 +114,6 @@ impl Finder {
             searches: Places::new(ctx.time.clone(), searches, "searches for tasks by id")
                 .waiting_for(limits::SEARCH_WAIT_MAX),
             ctx,
-            mover,
             reading: Budget::new(limits::CONTENTS_READ_BYTES_MAX),
         }
     }
@@ -143,7 +141,7 @@ impl Finder {
     /// Reads a task as lists show it: without what is kept apart.
     pub(in crate::flow) async fn listed(&self, id: TaskId) -> Result<Option<TaskView>, Fault> {
         let place = self.finds.enter().await?;
-        let row = self.mover.row(id).await?;
+        let row = stored::row(&self.ctx, id).await?;
         let found = self.with_row(id, row).await;
         drop(place);
         found
@@ -155,7 +153,7 @@ impl Finder {
     /// When the store cannot be read.
     pub(in crate::flow) async fn told(&self, id: TaskId) -> Result<Option<Told>, Fault> {
         let _place = self.finds.enter().await?;
-        match self.mover.row(id).await?.filter(is_told_by) {
+        match stored::row(&self.ctx, id).await?.filter(is_told_by) {
             Some(row) if is_hidden(&row, self.ctx.now()) => Ok(None),
             Some(row) => {
                 let heartbeat = self.heartbeat(&row).await?;
@@ -177,13 +175,13 @@ impl Finder {
     /// When the store cannot be read.
     pub(in crate::flow) async fn row(&self, id: TaskId) -> Result<Option<TaskRow>, Fault> {
         let _place = self.finds.enter().await?;
-        self.mover.row(id).await
+        stored::row(&self.ctx, id).await
     }
 
     /// Reads a task of a list, in which it is one of many: a row that cannot be understood is no fault of the list.
     pub(in crate::flow) async fn one_of_list(&self, id: TaskId) -> Result<OneOfList, Fault> {
         let place = self.finds.enter().await?;
-        let row = match self.mover.rows_each(&[id]).await.pop() {
+        let row = match stored::rows_each(&self.ctx, &[id]).await.pop() {
             Some(Err(error)) if error.is_of_a_row() => {
                 tracing::debug!(task = %id, %error, "left out of a list");
                 return Ok(OneOfList::Unreadable);
@@ -211,7 +209,7 @@ impl Finder {
         &self,
         ids: &[TaskId],
     ) -> Vec<Result<Option<Subject>, Fault>> {
-        let rows = self.mover.rows_each(ids).await;
+        let rows = stored::rows_each(&self.ctx, ids).await;
         let is_tracked = |row: &TaskRow| row.detail.spec.target.is_tracked();
         let needs_entry = |row: &Option<TaskRow>| !row.as_ref().is_some_and(is_tracked);
         let unread = ids.iter().zip(&rows);

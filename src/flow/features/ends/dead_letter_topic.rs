@@ -15,7 +15,7 @@ use crate::{
         api::Fault,
         budget::Portion,
         context::Context,
-        rows::{content, transition::Mover},
+        rows::{content, stored},
     },
     limits,
     model::{
@@ -68,14 +68,13 @@ pub(in crate::flow) async fn file(ctx: &Context, row: &TaskRow) -> Result<(), Fa
 #[derive(Debug)]
 pub struct Deaths {
     ctx: Arc<Context>,
-    mover: Mover,
 }
 
 impl Deaths {
     /// Reads through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
-        Self { ctx, mover }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>) -> Self {
+        Self { ctx }
     }
 
     /// Reads what a task consists of, whatever has become of it since its death. None when it was deleted or is gone. Hold the
@@ -87,7 +86,7 @@ impl Deaths {
         &self,
         id: TaskId,
     ) -> Result<Option<(Arc<Spec>, Content, Option<Portion>)>, Fault> {
-        let row = self.mover.row(id).await?;
+        let row = stored::row(&self.ctx, id).await?;
         let Some(row) = row.filter(|row| !row.detail.erased) else {
             return Ok(None);
         };

@@ -11,7 +11,7 @@ use crate::{
         api::{Fault, TaskView},
         context::Context,
         read::find::view_of_row,
-        rows::transition::Mover,
+        rows::stored,
     },
     model::{
         action::End,
@@ -101,14 +101,13 @@ impl To {
 #[derive(Debug)]
 pub struct Notices {
     ctx: Arc<Context>,
-    mover: Mover,
 }
 
 impl Notices {
     /// Reads through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
-        Self { ctx, mover }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>) -> Self {
+        Self { ctx }
     }
 
     /// Reads the task of a notice as it is now, also when its retention has passed. None when it, or its tree, went on again or
@@ -117,7 +116,7 @@ impl Notices {
     /// # Errors
     /// When the store is away.
     pub async fn task(&self, notice: &Notice) -> Result<Option<TaskView>, Fault> {
-        let row = self.mover.row(notice.task).await?;
+        let row = stored::row(&self.ctx, notice.task).await?;
         let same = |row: &TaskRow| {
             let generation = row.generation_at(notice.end);
             // A claim is told of a task that goes on.

@@ -11,7 +11,7 @@ use crate::{
         api::{Dependency, Fault, VisibleState},
         context::Context,
         read::find::view_of_row,
-        rows::transition::Mover,
+        rows::stored,
         tables::joins::{self, Joined},
     },
     limits::DEPENDENCIES_READ_AT_ONCE,
@@ -30,7 +30,6 @@ use crate::{
 /// When the store is away.
 pub(in crate::flow) async fn read(
     ctx: &Context,
-    mover: &Mover,
     waiter: TaskId,
 ) -> Result<Arc<[Dependency]>, Fault> {
     let joined = joins::dependencies(ctx, waiter).await?;
@@ -38,7 +37,7 @@ pub(in crate::flow) async fn read(
     let mut all = Vec::with_capacity(joined.len());
     for some in joined.chunks(DEPENDENCIES_READ_AT_ONCE) {
         let ids: Vec<TaskId> = some.iter().map(|one| one.id).collect();
-        for (one, row) in some.iter().zip(mover.rows_each(&ids).await) {
+        for (one, row) in some.iter().zip(stored::rows_each(ctx, &ids).await) {
             let row = match row {
                 Ok(row) => row.filter(|row| !row.detail.erased),
                 Err(error) if error.is_of_a_row() => {

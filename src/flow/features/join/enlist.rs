@@ -14,7 +14,7 @@ use crate::{
         api::Fault,
         context::Context,
         read::find::{Finder, Subject, is_hidden},
-        rows::transition::Mover,
+        rows::stored,
         tables::joins,
     },
     limits::{AFTER_LOOKED_FOR_AT_ONCE, JOINS_PAGE, WAITERS_ENLISTED_AT_ONCE},
@@ -31,7 +31,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Enlister {
     ctx: Arc<Context>,
-    mover: Mover,
     finder: Finder,
 }
 
@@ -56,8 +55,8 @@ struct Known {
 impl Enlister {
     /// Enlists by this store.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, finder: Finder) -> Self {
-        Self { ctx, mover, finder }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, finder: Finder) -> Self {
+        Self { ctx, finder }
     }
 
     /// Takes waiters on. Returns those that must not be registered, or of which nobody knows; repeating it is safe.
@@ -91,7 +90,9 @@ impl Enlister {
         let known = match self.look_for(waiter).await {
             Ok(known) => known,
             // A repetition: its own row is the last write of a registration. Its dependencies may be forgotten by now.
-            Err(Fault::Join(_)) if self.mover.row(waiter.id).await?.is_some() => return Ok(()),
+            Err(Fault::Join(_)) if stored::row(&self.ctx, waiter.id).await?.is_some() => {
+                return Ok(());
+            }
             Err(fault) => return Err(fault),
         };
         marks::set(&self.ctx, known.marks).await?;
@@ -130,7 +131,7 @@ impl Enlister {
     /// Notes for a waiter which of its dependencies have ended. One that cannot be read is asked again by a check.
     async fn note_ended(&self, waiter: Waiter<'_>) -> Result<(), Fault> {
         for ids in waiter.ids.chunks(JOINS_PAGE) {
-            let rows = self.mover.rows_each(ids).await;
+            let rows = stored::rows_each(&self.ctx, ids).await;
             let ended = ids.iter().zip(&rows).filter_map(|(id, row)| {
                 let outcome = Outcome::of(row.as_ref().ok()?.as_ref()?)?;
                 Some((*id, outcome))

@@ -13,7 +13,7 @@ use crate::{
         api::Fault,
         context::Context,
         documents::{self, Found, Reads, Step, Unsure, Update},
-        rows::transition::Mover,
+        rows::stored,
     },
     limits,
     model::{
@@ -48,14 +48,13 @@ pub(in crate::flow) enum Reserved {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Keys {
     ctx: Arc<Context>,
-    mover: Mover,
 }
 
 impl Keys {
     /// Keeps keys in this store.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover) -> Self {
-        Self { ctx, mover }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>) -> Self {
+        Self { ctx }
     }
 
     /// Asks for a key. `was_out` says that the task may have been registered before: by a repetition, or by this request.
@@ -97,17 +96,17 @@ impl Keys {
     ) -> Result<Step<Reserved>, Fault> {
         let id = holder.id;
         let Some(record) = there.filter(|record| !record.is_removed()) else {
-            if was_out && self.mover.row(id).await?.is_some() {
+            if was_out && stored::row(&self.ctx, id).await?.is_some() {
                 return Ok(Step::Answer(Reserved::MineBefore(None)));
             }
             return self.take(name, None, holder);
         };
         let found = read(&record)?;
         // The record only moves on from a task that has ended, and then the row of that task is there.
-        if was_out && found.id != id && self.mover.row(id).await?.is_some() {
+        if was_out && found.id != id && stored::row(&self.ctx, id).await?.is_some() {
             return Ok(Step::Answer(Reserved::MineBefore(None)));
         }
-        let row = self.mover.row(found.id).await?;
+        let row = stored::row(&self.ctx, found.id).await?;
         match key::judge(&found, row.as_ref(), id) {
             Verdict::Mine => Ok(Step::Answer(Reserved::MineBefore(Some(found)))),
             Verdict::Free => self.take(name, Some(&record), holder),
@@ -188,7 +187,7 @@ impl Keys {
         let is_there = record.is_some_and(|record| !record.is_removed());
         let is_unwritten = is_there
             && self.advance(&name, row.id, next).await?
-            && self.mover.row(next.id).await?.is_none();
+            && stored::row(&self.ctx, next.id).await?.is_none();
         Ok(is_unwritten.then_some(&**next))
     }
 
@@ -312,7 +311,7 @@ impl Keys {
             let there = found.record.as_ref();
             if let Some(record) = there.filter(|record| !record.is_removed()) {
                 let other = read(record)?;
-                let row = self.mover.row(other.id).await?;
+                let row = stored::row(&self.ctx, other.id).await?;
                 match key::judge(&other, row.as_ref(), id) {
                     Verdict::Mine if other.generation >= generation => {
                         return Ok(Step::Answer(true));

@@ -24,9 +24,7 @@ use tokio_util::sync::CancellationToken;
 use super::{deadlines::Deadlines, limit_pool};
 use crate::{
     flaw::{self, Flaw},
-    flow::base::{
-        context::Context, labels, records::callbacks::Callbacks, rows::transition::Mover,
-    },
+    flow::base::{context::Context, labels, records::callbacks::Callbacks, rows::stored},
     limits::{LIMIT_CHECKED_MAX, LIMIT_HELD_MAX, LIMITS_ASKED_IN_FLIGHT_MAX},
     model::{
         ids::TaskId,
@@ -119,7 +117,6 @@ pub(in crate::flow) struct Limiter {
     ctx: Arc<Context>,
     callbacks: Callbacks,
     deadlines: Deadlines,
-    mover: Mover,
     shared: Arc<Shared>,
     began: Moment,
 }
@@ -133,7 +130,6 @@ impl Limiter {
     ) -> Self {
         Self {
             began: ctx.time.moment(),
-            mover: Mover::new(Arc::clone(&ctx)),
             ctx,
             callbacks,
             deadlines,
@@ -428,7 +424,7 @@ impl Limiter {
         }
         let attempts = self.deadlines.some_of(callback, LIMIT_CHECKED_MAX);
         let ids: Vec<TaskId> = attempts.iter().map(|(id, _)| *id).collect();
-        let rows = self.mover.rows_each(&ids).await;
+        let rows = stored::rows_each(&self.ctx, &ids).await;
         for ((id, attempt), row) in attempts.into_iter().zip(rows) {
             // A row that cannot be read, or is gone already, says nothing: its lease ends some time.
             let ended = |row: TaskRow| row.state != State::Claimed || row.attempt > attempt;

@@ -16,7 +16,7 @@ use crate::{
         context::Context,
         documents,
         read::find::Finder,
-        rows::transition::Mover,
+        rows::stored,
         tables::sequences::{self, Read, Written},
     },
     limits,
@@ -94,15 +94,14 @@ pub(in crate::flow) enum First {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct TurnKeeper {
     ctx: Arc<Context>,
-    mover: Mover,
     finder: Finder,
 }
 
 impl TurnKeeper {
     /// Keeps the turns in this store.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, finder: Finder) -> Self {
-        Self { ctx, mover, finder }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, finder: Finder) -> Self {
+        Self { ctx, finder }
     }
 
     /// Asks for the turn for an attempt of a task that is due, in its present generation.
@@ -345,7 +344,7 @@ impl TurnKeeper {
         id: TaskId,
         generation: u32,
     ) -> Result<Option<TaskRow>, Fault> {
-        let rows = self.mover.rows_of_generations(&[(id, generation)]).await;
+        let rows = stored::rows_of_generations(&self.ctx, &[(id, generation)]).await;
         Ok(rows.into_iter().next().transpose()?.flatten())
     }
 }

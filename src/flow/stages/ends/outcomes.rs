@@ -1,10 +1,13 @@
 //! The outcomes tell for readers of a task how its actions and checks went, as the rows of their internal tasks say.
 
+use std::sync::Arc;
+
 use crate::{
     flow::{
         base::{
             api::{Fault, TaskView},
-            rows::transition::Mover,
+            context::Context,
+            rows::stored,
         },
         features::ends::actions::end_of,
     },
@@ -46,14 +49,14 @@ pub enum Stage {
 /// The reader of how actions and checks went.
 #[derive(Debug)]
 pub struct Outcomes {
-    mover: Mover,
+    ctx: Arc<Context>,
 }
 
 impl Outcomes {
     /// Reads through this.
     #[must_use]
-    pub(in crate::flow) const fn new(mover: Mover) -> Self {
-        Self { mover }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>) -> Self {
+        Self { ctx }
     }
 
     /// Returns how the actions and the checks of a task stand, in their order. A task without any costs no read.
@@ -103,7 +106,7 @@ impl Outcomes {
         if ids.is_empty() {
             return Ok(Vec::new());
         }
-        let rows = self.mover.rows_each(ids).await.into_iter();
+        let rows = stored::rows_each(&self.ctx, ids).await.into_iter();
         Ok(rows.collect::<Result<_, _>>()?)
     }
 }

@@ -16,12 +16,9 @@ use crate::{
             agendas::outbox::{Order, unanswered},
             api::Fault,
             context::Context,
-            rows::transition::Mover,
+            rows::stored,
         },
-        life::{
-            register::{Incoming, Registrar},
-            standing::Standing,
-        },
+        life::{incoming::Incoming, register::Registrar, standing::Standing},
     },
     limits,
     model::{holder::Holder, ids::TaskId},
@@ -35,7 +32,6 @@ const REPEATED_AFTER: Duration = Duration::from_secs(1);
 pub(in crate::flow) struct Registry {
     ctx: Arc<Context>,
     registrar: Registrar,
-    mover: Mover,
     standing: Standing,
 }
 
@@ -45,13 +41,11 @@ impl Registry {
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
         registrar: Registrar,
-        mover: Mover,
         standing: Standing,
     ) -> Self {
         Self {
             ctx,
             registrar,
-            mover,
             standing,
         }
     }
@@ -124,7 +118,7 @@ impl Registry {
         let (own, of_clients): (Vec<TaskId>, Vec<TaskId>) = old.partition(|id| id.is_internal());
         let mut known = HashMap::new();
         if !own.is_empty() {
-            let rows = self.mover.rows_each(&own).await.into_iter();
+            let rows = stored::rows_each(&self.ctx, &own).await.into_iter();
             let there = rows.map(|row| Ok::<bool, Fault>(row?.is_some()));
             known.extend(own.into_iter().zip(there));
         }

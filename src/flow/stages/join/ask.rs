@@ -5,7 +5,7 @@
 
 use super::check::{Answers, Asking, Checker, seen_by_row};
 use crate::{
-    flow::base::{api::Fault, tables::joins},
+    flow::base::{api::Fault, rows::stored, tables::joins},
     limits::{AFTER_FINISHED_AT_ONCE, AFTER_LOOKED_FOR_AT_ONCE, JOINS_PAGE},
     model::{
         entry,
@@ -29,7 +29,7 @@ impl Checker {
         for some in rows.chunks(JOINS_PAGE) {
             let open = some.iter().filter(|one| one.is_open());
             let open: Vec<TaskId> = open.map(|one| one.id).collect();
-            let mut found = self.mover.rows_each(&open).await.into_iter();
+            let mut found = stored::rows_each(&self.ctx, &open).await.into_iter();
             let (mut ended, mut sought) = (Vec::new(), Vec::new());
             for one in some {
                 let DependencyRow::Open { known } = one.row else {

@@ -19,11 +19,16 @@ use crate::{
             context::Context,
             panics,
             read::find::Finder,
-            rows::transition::Mover,
+            rows::stored,
             tables::joins::{self, Joined},
         },
         features::join::sweep,
-        life::{cancel::Canceller, reschedule::Changer, unfinished::Finisher},
+        life::{
+            cancel::Canceller,
+            door::{Applied, Basis, Door},
+            reschedule::Changer,
+            unfinished::Finisher,
+        },
     },
     limits::{
         FAMILY_RETRY_PAUSE, FAMILY_TRIES_MAX, JOIN_DEADLINE_AHEAD, JOIN_ROWS_KEPT,
@@ -73,7 +78,7 @@ pub(super) struct Answers {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Checker {
     pub(super) ctx: Arc<Context>,
-    pub(super) mover: Mover,
+    pub(super) door: Door,
     pub(super) finder: Finder,
     pub(super) finisher: Finisher,
     changer: Changer,
@@ -85,7 +90,7 @@ impl Checker {
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        mover: Mover,
+        door: Door,
         finder: Finder,
         finisher: Finisher,
         changer: Changer,
@@ -93,7 +98,7 @@ impl Checker {
     ) -> Self {
         Self {
             ctx,
-            mover,
+            door,
             finder,
             finisher,
             changer,
@@ -148,7 +153,7 @@ impl Checker {
 
     async fn check(&self, waiter: TaskId, depth: Depth) -> Result<(), Fault> {
         // One that nobody has entered is dropped: it is not registered, or its look enters it.
-        let row = self.mover.row(waiter).await?;
+        let row = stored::row(&self.ctx, waiter).await?;
         let Some(row) = row.filter(TaskRow::waits_for_tasks) else {
             self.ctx.joins.leave(waiter);
             return Ok(());
@@ -241,11 +246,20 @@ impl Checker {
             let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
                 join::kept_longer(row.ok_or(Refusal::Stale)?, now, nonce)
             };
-            self.mover.apply(one.id, None, false, decide)
+            async move {
+                match self
+                    .door
+                    .apply(one.id, Basis::guessed(None), decide)
+                    .await?
+                {
+                    Applied::To(owing) => owing.pay(&self.ctx).await.1,
+                    Applied::Refused(..) => Ok(()),
+                }
+            }
         });
         let writes: Vec<_> = writes.collect();
         let written = stream::iter(writes).buffered(JOINS_IN_FLIGHT_MAX);
-        written.try_for_each(|_| ready(Ok(()))).await
+        written.try_for_each(|()| ready(Ok(()))).await
     }
 
     /// Counts a waiter that goes on waiting, and remembers its deadline if it is near.

@@ -11,13 +11,13 @@ use crate::{
             api::{Fault, RescheduleOutcome, TaskView},
             context::Context,
             read::find::{is_hidden, view_of_row},
-            rows::transition::Mover,
+            rows::stored,
             tables::letters::Spot,
         },
         features::letter::filing,
         life::{
+            door::{By, settle_debts},
             erase::{Erased, Eraser, Of},
-            finish,
             reschedule::Changer,
         },
     },
@@ -66,7 +66,6 @@ pub struct Preview {
 #[derive(Debug, Clone)]
 pub struct Desk {
     ctx: Arc<Context>,
-    mover: Mover,
     changer: Changer,
     eraser: Eraser,
 }
@@ -74,16 +73,10 @@ pub struct Desk {
 impl Desk {
     /// Works through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
-        ctx: Arc<Context>,
-        mover: Mover,
-        changer: Changer,
-        eraser: Eraser,
-    ) -> Self {
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, changer: Changer, eraser: Eraser) -> Self {
         Self {
             eraser,
             ctx,
-            mover,
             changer,
         }
     }
@@ -100,7 +93,7 @@ impl Desk {
     ) -> Result<Page, Fault> {
         let walked = walk::walk(&self.ctx, wanted, behind, letters_max).await?;
         let ids: Vec<TaskId> = walked.letters.iter().map(|letter| letter.id).collect();
-        let rows = self.mover.rows_each(&ids).await;
+        let rows = stored::rows_each(&self.ctx, &ids).await;
         let mut page = Page {
             letters: Vec::with_capacity(ids.len()),
             next: walked.next,
@@ -147,7 +140,7 @@ impl Desk {
     /// Removes a letter whose death is over, and repeats what may have been left undone with it.
     async fn remove(&self, id: TaskId, letter: &Found, row: Option<&TaskRow>) {
         let removed = match row {
-            Some(row) if row.state.is_terminal() => finish::steps_again(&self.ctx, row).await,
+            Some(row) if row.state.is_terminal() => settle_debts(&self.ctx, row, By::Again).await,
             Some(_) | None => Ok(()),
         };
         let removed = match removed {
@@ -186,7 +179,7 @@ impl Desk {
     pub async fn preview(&self, ids: &[TaskId]) -> Result<Preview, Fault> {
         let now = self.ctx.now();
         let mut dead: BTreeMap<TaskId, TaskView> = BTreeMap::new();
-        for row in self.mover.rows_each(ids).await {
+        for row in stored::rows_each(&self.ctx, ids).await {
             let row = row?.filter(|row| row.state == State::Dead && !is_hidden(row, now));
             dead.extend(row.map(|row| (row.id, view_of_row(row, None, now))));
         }

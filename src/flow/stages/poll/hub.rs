@@ -329,6 +329,7 @@ mod tests {
             configured: Default::default(),
             watches: Default::default(),
             levels: Default::default(),
+            end_waits: Default::default(),
             failed_steps: Default::default(),
             settings: Settings::default(),
         });

@@ -8,11 +8,9 @@ use std::{sync::Arc, time::Duration};
 
 use crate::{
     flow::base::{
-        agendas::end_waits::EndWaits,
         api::{Fault, TaskView, View},
         context::Context,
         read::find::Finder,
-        rows::transition::Mover,
     },
     limits::{END_READ_APART, END_READ_FIRST, END_READ_MAX, END_READ_MIN},
     model::{expiry, ids::TaskId, task::Spec, time::Millis},
@@ -23,15 +21,13 @@ use crate::{
 pub(in crate::flow) struct Awaiter {
     ctx: Arc<Context>,
     finder: Finder,
-    waits: EndWaits,
 }
 
 impl Awaiter {
-    /// Reads by this finder, and is woken by the writes of this mover.
+    /// Reads by this finder.
     #[must_use]
-    pub(in crate::flow) fn new(ctx: Arc<Context>, finder: Finder, mover: &Mover) -> Self {
-        let waits = mover.end_waits().clone();
-        Self { ctx, finder, waits }
+    pub(in crate::flow) fn new(ctx: Arc<Context>, finder: Finder) -> Self {
+        Self { ctx, finder }
     }
 
     /// Reads a task once it is terminal, or as it is when `wait` has passed; none when there is no such task. A caller that is
@@ -46,7 +42,7 @@ impl Awaiter {
         wait: Duration,
     ) -> Result<Option<TaskView>, Fault> {
         let until = self.ctx.time.moment().after(wait);
-        let waiting = self.waits.add(id);
+        let waiting = self.ctx.end_waits.add(id);
         let (mut pause, mut open) = (END_READ_FIRST, None);
         loop {
             // Before the read: an end that comes behind it is not missed.
@@ -105,7 +101,7 @@ impl Awaiter {
         if self.ctx.underway.is_some() {
             return END_READ_MAX;
         }
-        let waits = u32::try_from(self.waits.len()).unwrap_or(u32::MAX);
+        let waits = u32::try_from(self.ctx.end_waits.len()).unwrap_or(u32::MAX);
         END_READ_APART
             .saturating_mul(waits)
             .clamp(END_READ_MIN, END_READ_MAX)

@@ -14,11 +14,13 @@ use crate::{
         base::{
             api::{CancelOutcome, Fault, NewTask},
             context::Context,
-            rows::transition::{Moved, Mover},
+            rows::stored,
         },
         life::{
             cancel::Canceller,
-            register::{Incoming, Registrar},
+            door::{Applied, Basis, Door, Owing},
+            incoming::Incoming,
+            register::Registrar,
             standing::Standing,
         },
     },
@@ -56,7 +58,7 @@ pub(super) struct Unentered {
 pub(in crate::flow) struct RunTasks {
     ctx: Arc<Context>,
     registrar: Registrar,
-    mover: Mover,
+    door: Door,
     canceller: Canceller,
     standing: Standing,
 }
@@ -64,13 +66,13 @@ pub(in crate::flow) struct RunTasks {
 impl RunTasks {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        (registrar, mover, canceller): (Registrar, Mover, Canceller),
+        (registrar, door, canceller): (Registrar, Door, Canceller),
         standing: Standing,
     ) -> Self {
         Self {
             ctx,
             registrar,
-            mover,
+            door,
             canceller,
             standing,
         }
@@ -191,7 +193,7 @@ impl RunTasks {
             return Ok(runs.iter().map(seen).collect());
         }
         let ids: Vec<TaskId> = runs.iter().map(|run| run.id).collect();
-        let rows = self.mover.rows_each(&ids).await.into_iter();
+        let rows = stored::rows_each(&self.ctx, &ids).await.into_iter();
         ids.iter()
             .zip(rows)
             .map(|(id, row)| Ok((*id, row?.as_ref().map_or(Seen::Unstarted, seen_of))))
@@ -247,7 +249,7 @@ impl RunTasks {
             (None, made.spec)
         } else {
             // The target is that of a change. A task with attempts that was decided on before it goes on if it has begun.
-            let row = self.mover.row(id).await?;
+            let row = stored::row(&self.ctx, id).await?;
             let Some(row) = row.filter(|row| row.detail.spec.target.is_tracked()) else {
                 return self.withdraw_record(run).await;
             };
@@ -260,18 +262,18 @@ impl RunTasks {
             }
             state::next(id, row, &spec, Event::Cancel, now, nonce)
         };
-        let is_read = row.is_some();
-        Ok(match self.mover.apply(id, row, is_read, decide).await? {
-            Moved::To(row) => {
-                self.canceller.replaced(*row, true).await;
+        let basis = Basis::read_if(row.is_some(), row);
+        Ok(match self.door.apply(id, basis, decide).await? {
+            Applied::To(owing) => {
+                self.canceller.replaced(owing, true).await;
                 Seen::Withdrawn
             }
             // An earlier try of this may have done it, and have died before its end steps.
-            Moved::Refused(_, Some(row)) if row.state == State::Cancelled && row.attempt == 0 => {
-                self.canceller.replaced(*row, true).await;
+            Applied::Refused(_, Some(row)) if row.state == State::Cancelled && row.attempt == 0 => {
+                self.canceller.replaced(Owing::found(row), true).await;
                 Seen::Withdrawn
             }
-            Moved::Refused(_, row) => row.as_deref().map_or(Seen::Unstarted, seen_of),
+            Applied::Refused(_, row) => row.as_deref().map_or(Seen::Unstarted, seen_of),
         })
     }
 

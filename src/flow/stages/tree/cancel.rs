@@ -18,7 +18,7 @@ use crate::{
             api::{CancelOutcome, Fault},
             context::Context,
             documents,
-            rows::transition::Mover,
+            rows::stored,
             tables::trees::{self, Cursor, Written},
         },
         life::cancel::Canceller,
@@ -66,23 +66,14 @@ pub(super) struct Told {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Feller {
     ctx: Arc<Context>,
-    mover: Mover,
     canceller: Canceller,
 }
 
 impl Feller {
     /// Cancels through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
-        ctx: Arc<Context>,
-        mover: Mover,
-        canceller: Canceller,
-    ) -> Self {
-        Self {
-            ctx,
-            mover,
-            canceller,
-        }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, canceller: Canceller) -> Self {
+        Self { ctx, canceller }
     }
 
     /// Begins a cancel of the tree of a parent: what comes behind it goes on without the caller.
@@ -90,7 +81,7 @@ impl Feller {
     /// # Errors
     /// When the store is away; repeating it is safe.
     pub(super) async fn begin(&self, parent: TaskId, spec: &Arc<Spec>) -> Result<Marked, Fault> {
-        let row = self.mover.row(parent).await?;
+        let row = stored::row(&self.ctx, parent).await?;
         if row.as_ref().is_none_or(|row| row.detail.tree.is_none()) {
             self.canceller.come_back(parent, row.as_ref(), spec).await?;
         }
@@ -105,7 +96,7 @@ impl Feller {
     async fn mark(&self, parent: TaskId) -> Result<Marked, Fault> {
         let now = self.ctx.now();
         for race in 0..FAMILY_RACES_MAX {
-            let row = self.mover.row(parent).await?;
+            let row = stored::row(&self.ctx, parent).await?;
             if let Some(row) = row.as_ref().filter(|row| row.detail.tree.is_some()) {
                 let before = again::is_cancelled(row);
                 return Ok(if before { Marked::Before } else { Marked::Late });
@@ -166,7 +157,10 @@ impl Feller {
         }
         let ids: Vec<TaskId> = open.iter().map(|(id, _)| *id).collect();
         let (mut parents, mut left) = (Vec::new(), Vec::new());
-        for ((id, spec), row) in open.into_iter().zip(self.mover.rows_each(&ids).await) {
+        for ((id, spec), row) in open
+            .into_iter()
+            .zip(stored::rows_each(&self.ctx, &ids).await)
+        {
             let row = match row {
                 Ok(row) => row,
                 // Its look sets it aside. Its siblings are told all the same.

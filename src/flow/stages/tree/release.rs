@@ -14,7 +14,7 @@ use crate::{
         base::{
             api::Fault,
             context::Context,
-            rows::transition::Mover,
+            rows::stored,
             tables::trees::{self, Cursor},
         },
         life::{cancel::Canceller, reschedule::Changer},
@@ -35,7 +35,6 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Releaser {
     ctx: Arc<Context>,
-    mover: Mover,
     changer: Changer,
     canceller: Canceller,
     opener: Opener,
@@ -46,14 +45,12 @@ impl Releaser {
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        mover: Mover,
         changer: Changer,
         canceller: Canceller,
         opener: Opener,
     ) -> Self {
         Self {
             ctx,
-            mover,
             changer,
             canceller,
             opener,
@@ -109,7 +106,7 @@ impl Releaser {
     /// # Errors
     /// When the store is away.
     pub(super) async fn over(&self, parent: TaskId) -> Result<Option<TaskRow>, Fault> {
-        let row = self.mover.row(parent).await?;
+        let row = stored::row(&self.ctx, parent).await?;
         Ok(row.filter(|row| row.state.is_terminal()))
     }
 
@@ -157,7 +154,7 @@ impl Releaser {
         parent: TaskId,
         children: &[(TaskId, Arc<Spec>)],
     ) -> Result<(), Fault> {
-        let Some(row) = self.mover.row(parent).await? else {
+        let Some(row) = stored::row(&self.ctx, parent).await? else {
             return Ok(());
         };
         if row.state.is_terminal() && row.state != State::Succeeded {

@@ -18,10 +18,10 @@ use crate::{
             api::Fault,
             context::Context,
             documents,
-            rows::transition::Mover,
+            rows::stored,
             tables::trees::{self, Read, Written},
         },
-        life::{finish, reschedule::Changer},
+        life::reschedule::Changer,
     },
     limits::{FAMILY_RACES_MAX, TREE_LEVELS_OPENED_MAX},
     model::{
@@ -58,19 +58,14 @@ struct Level {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Opener {
     ctx: Arc<Context>,
-    mover: Mover,
     changer: Changer,
 }
 
 impl Opener {
     /// Opens through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, mover: Mover, changer: Changer) -> Self {
-        Self {
-            ctx,
-            mover,
-            changer,
-        }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, changer: Changer) -> Self {
+        Self { ctx, changer }
     }
 
     /// Opens the tree of a parent, and all trees above it that have ended. The row of a child is open below it by then, so it
@@ -93,7 +88,7 @@ impl Opener {
         let (mut levels, mut at) = (Vec::new(), parent);
         loop {
             let read = trees::read(&self.ctx, at, Freshness::Serial).await?;
-            let row = self.mover.row(at).await?;
+            let row = stored::row(&self.ctx, at).await?;
             if let Some(row) = row.as_ref().filter(|row| trees::lacks_record(&read, row)) {
                 trees::begin(&self.ctx, at, &read, row.detail.rounds.round).await?;
                 return Ok(None);
@@ -242,11 +237,9 @@ impl Opener {
         if !left {
             return Ok(Begun::Before);
         }
+        // The row above of one that was left out says so by now; a crash before is repaired by the check of its parent.
         if is_tree {
             self.ctx.pokes.add(row.id, self.ctx.time.moment());
-        } else if let Some(row) = self.mover.row(row.id).await? {
-            // Its row above says so; a crash before is repaired by the check of its parent.
-            finish::steps(&self.ctx, &row).await?;
         }
         Ok(Begun::Left)
     }
@@ -299,7 +292,7 @@ impl Opener {
     ) -> Result<Begun, Fault> {
         for _ in 0..FAMILY_RACES_MAX {
             let read = trees::read(&self.ctx, task, Freshness::Serial).await?;
-            let Some(row) = self.mover.row(task).await? else {
+            let Some(row) = stored::row(&self.ctx, task).await? else {
                 return Ok(Begun::Left);
             };
             let waits = run == Runs::Failed && again::can_wait(&row);

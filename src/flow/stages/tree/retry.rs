@@ -17,7 +17,7 @@ use crate::{
         context::Context,
         documents,
         read::find::{Finder, is_hidden},
-        rows::transition::Mover,
+        rows::stored,
         tables::trees::{self, Cursor},
     },
     limits::{
@@ -103,7 +103,6 @@ impl Walk {
 #[derive(Debug, Clone)]
 pub struct Retrier {
     ctx: Arc<Context>,
-    mover: Mover,
     finder: Finder,
     opener: Opener,
 }
@@ -111,15 +110,9 @@ pub struct Retrier {
 impl Retrier {
     /// Retries through these.
     #[must_use]
-    pub(in crate::flow) const fn new(
-        ctx: Arc<Context>,
-        mover: Mover,
-        finder: Finder,
-        opener: Opener,
-    ) -> Self {
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, finder: Finder, opener: Opener) -> Self {
         Self {
             ctx,
-            mover,
             finder,
             opener,
         }
@@ -145,7 +138,7 @@ impl Retrier {
         let Some(ended) = self.ended_root(root, &view.spec).await? else {
             return Ok(Some(Err(NotRetried::Cancelled)));
         };
-        let row = self.mover.row(root).await?;
+        let row = stored::row(&self.ctx, root).await?;
         let row = match row.as_ref().map(|row| (row, why_not(row, before))) {
             None => return Ok(Some(Err(NotRetried::GoesOn))),
             Some((_, Some(why))) => return Ok(Some(Err(why))),
@@ -194,7 +187,7 @@ impl Retrier {
             return Ok(None);
         };
         for _ in 0..FAMILY_RACES_MAX {
-            let row = self.mover.row(id).await?;
+            let row = stored::row(&self.ctx, id).await?;
             match reopens(row.as_ref(), attempt, worker) {
                 Ok(true) => {}
                 Ok(false) => return Ok(Some(Ok(()))),
@@ -221,7 +214,7 @@ impl Retrier {
     async fn ended_root(&self, task: TaskId, spec: &Arc<Spec>) -> Result<Option<Ended>, Fault> {
         let (mut at, mut spec) = (task, Arc::clone(spec));
         for _ in 0..=TREE_LEVELS_OPENED_MAX {
-            let row = self.mover.row(at).await?;
+            let row = stored::row(&self.ctx, at).await?;
             let has_ended_so = row.as_ref().is_some_and(again::is_cancelled);
             if has_ended_so || (spec.is_parent() && trees::is_cancelled(&self.ctx, at).await?) {
                 return Ok(None);
@@ -252,7 +245,7 @@ impl Retrier {
         if trees::is_cancelled(&self.ctx, parent).await? {
             return Ok(());
         }
-        let row = self.mover.row(parent).await?;
+        let row = stored::row(&self.ctx, parent).await?;
         // Then its children that were left with it run once it has succeeded.
         let runs = row.is_none_or(|row| !row.state.is_terminal() || row.state == State::Succeeded);
         let mut from = Some(Cursor::default());
@@ -287,7 +280,7 @@ impl Retrier {
         walk: &mut Walk,
     ) -> Result<(), Fault> {
         let ids: Vec<TaskId> = children.iter().map(|(id, _)| *id).collect();
-        let rows = self.mover.rows_each(&ids).await;
+        let rows = stored::rows_each(&self.ctx, &ids).await;
         let mut leaves = Vec::new();
         for ((id, child), row) in children.into_iter().zip(rows) {
             let Some(row) = row? else {
@@ -379,7 +372,7 @@ impl Retrier {
                 let left = page.rows.iter().filter(|(_, row)| is_left(row));
                 let ids: Vec<TaskId> = left.map(|(id, _)| *id).collect();
                 let mut waiting = Vec::new();
-                for row in self.mover.rows_each(&ids).await {
+                for row in stored::rows_each(&self.ctx, &ids).await {
                     let Some(row) = row?.filter(again::can_wait) else {
                         continue;
                     };

@@ -19,13 +19,14 @@ use crate::{
             api::Fault,
             context::Context,
             documents, panics,
-            rows::transition::{Moved, Mover},
+            rows::stored,
             tables::trees::{self, Cursor, Read, Written},
         },
         features::ends::follow_ups,
         life::{
-            finish,
-            register::{Incoming, Registrar},
+            door::{Applied, Basis, By, Door, Owing, settle_debts},
+            incoming::Incoming,
+            register::Registrar,
             unfinished::Finisher,
         },
     },
@@ -84,7 +85,7 @@ enum Rows {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Tender {
     ctx: Arc<Context>,
-    mover: Mover,
+    door: Door,
     finisher: Finisher,
     registrar: Registrar,
     releaser: Releaser,
@@ -98,7 +99,7 @@ impl Tender {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        mover: Mover,
+        door: Door,
         finisher: Finisher,
         registrar: Registrar,
         releaser: Releaser,
@@ -106,7 +107,7 @@ impl Tender {
     ) -> Self {
         Self {
             ctx,
-            mover,
+            door,
             finisher,
             registrar,
             releaser,
@@ -160,7 +161,7 @@ impl Tender {
     }
 
     async fn check(&self, parent: TaskId) -> Result<(), Fault> {
-        let row = self.mover.row(parent).await?;
+        let row = stored::row(&self.ctx, parent).await?;
         if row.as_ref().is_none_or(|row| !row.state.is_terminal()) {
             return self.goes_on(parent).await;
         }
@@ -342,12 +343,12 @@ impl Tender {
             self.ctx.pokes.at(parent, at, 0);
             return Ok(());
         }
-        match self.mover.row(open.id).await? {
+        match stored::row(&self.ctx, open.id).await? {
             Some(row) if row.has_ended() && row.detail.rounds.round < open.opened.round => {
                 return self.opener.complete(parent, &row, open.opened).await;
             }
             // Its end steps failed, and were left to a look that may be far.
-            Some(row) if row.has_ended() => return finish::steps(&self.ctx, &row).await,
+            Some(row) if row.has_ended() => return settle_debts(&self.ctx, &row, By::First).await,
             Some(row) if row.waits_for_parent() => {
                 return self.release(parent, open.id, &row.detail.spec).await;
             }
@@ -382,7 +383,8 @@ impl Tender {
         };
         let entered = self
             .registrar
-            .enter_admitted(vec![Incoming::of_holder(child)]);
+            .entrance()
+            .enter(vec![Incoming::of_holder(child)]);
         entered
             .await
             .into_iter()
@@ -420,17 +422,18 @@ impl Tender {
             };
             state::next(parent, row, &spec, event, now, nonce)
         };
-        let row = match self.mover.apply(parent, Some(row), false, decide).await? {
-            Moved::To(row) => {
+        let basis = Basis::guessed(Some(row));
+        let owing = match self.door.apply(parent, basis, decide).await? {
+            Applied::To(owing) => {
                 let how = outcome.name();
                 metrics::counter!("tickwheel_trees_ended_total", "outcome" => how).increment(1);
-                row
+                owing
             }
-            Moved::Refused(_, Some(row)) if row.has_ended() => row,
-            Moved::Refused(..) => return Ok(()),
+            Applied::Refused(_, Some(row)) if row.has_ended() => Owing::found(row),
+            Applied::Refused(..) => return Ok(()),
         };
-        // The look of the parent repeats them if they fail here.
-        finish::steps(&self.ctx, &row).await
+        // The look of the parent pays what is not paid here.
+        owing.pay(&self.ctx).await.1
     }
 
     async fn let_go(&self, parent: TaskId, expires: Millis) -> Result<(), Fault> {

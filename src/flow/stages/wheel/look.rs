@@ -2,8 +2,7 @@
 //!
 //! This order prevents the loss of a task: it reads the rows, publishes, and then writes the successors (durable). Until then
 //! the look itself stands, and is repeated after a crash: at worst it publishes once more. A look that the queue does not take
-//! has no successor, and waits where it is. A look whose task is terminal repeats the end steps and is dropped. Every other look
-//! has a successor.
+//! waits where it is. A look whose task is terminal pays its debts and is dropped. Every other look has a successor.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -23,18 +22,12 @@ use crate::{
             figures::unclaimed::Demand,
             permits::read_permits::ReadPermits,
             read::find::Finder,
-            rows::{
-                beats,
-                transition::{Moved, Mover},
-            },
+            rows::{beats, stored},
         },
-        features::{
-            join::waiter::{self, awaits},
-            key::keys::Keys,
-            sequence::turn::TurnKeeper,
-        },
+        features::{join::waiter::awaits, key::keys::Keys, sequence::turn::TurnKeeper},
         life::{
-            finish,
+            door::{Applied, Basis, By, Door, keep_redriven, settle_debts},
+            enter::Entrance,
             look_entries::look_at_tree,
             replaced,
             send::Sender,
@@ -60,9 +53,10 @@ use crate::{
 pub(in crate::flow) struct Looker {
     ctx: Arc<Context>,
     placer: Placer,
+    entrance: Entrance,
     sender: Sender,
     republisher: Republisher,
-    mover: Mover,
+    door: Door,
     keys: Keys,
     turns: Arc<ReadPermits>,
     turn_keeper: TurnKeeper,
@@ -101,21 +95,22 @@ impl Looker {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        placer: Placer,
+        (placer, entrance): (Placer, Entrance),
         (sender, republisher): (Sender, Republisher),
-        mover: Mover,
+        door: Door,
         turns: Arc<ReadPermits>,
         demand: Demand,
     ) -> Self {
-        let finder = Finder::new(Arc::clone(&ctx), mover.clone());
+        let finder = Finder::new(Arc::clone(&ctx));
         Self {
-            keys: Keys::new(Arc::clone(&ctx), mover.clone()),
-            turn_keeper: TurnKeeper::new(Arc::clone(&ctx), mover.clone(), finder),
+            keys: Keys::new(Arc::clone(&ctx)),
+            turn_keeper: TurnKeeper::new(Arc::clone(&ctx), finder),
             ctx,
             placer,
+            entrance,
             sender,
             republisher,
-            mover,
+            door,
             turns,
             demand,
         }
@@ -152,7 +147,7 @@ impl Looker {
         self.note_held(&gated, behind);
         self.note_expiries(looks, &decisions, &known.rows, now);
         hold_queued(&self.ctx, looks, &mut decisions).await;
-        finish::keep_redriven(&self.ctx, &known.rows).await;
+        keep_redriven(&self.ctx, &known.rows).await;
         let tasks = looks.iter().zip(&decisions).zip(&known.rows);
         self.keys.keep_all(tasks, now).await;
         let sent = self
@@ -189,20 +184,30 @@ impl Looker {
         match (decision, row) {
             (Decision::End { event }, row) => Some(self.end(look, row, event.clone(), now).await),
             (Decision::EndSteps, Some(row)) => {
-                let ended = replaced::end_steps(&self.ctx, &self.keys, &self.placer, &row).await;
+                let ended = replaced::end_steps(&self.ctx, &self.keys, &self.entrance, &row).await;
                 Some(self.given_up(look, &row, now, ended).await)
             }
             (Decision::LookAgain { .. }, row) if awaits(look, row.as_ref()) => {
-                Some(waiter::ask(&self.ctx, &self.mover, look, row.as_ref()).await)
+                Some(self.ask(look, row.as_ref()).await)
             }
             // The steps of its own run are repeated for a while, and its tree is checked.
             (Decision::LookAgain { .. }, Some(row)) if row.waits_for_children() => {
                 let due = look.key.due;
-                Some(Box::pin(finish::run_steps(&self.ctx, &row, due)).await)
+                Some(Box::pin(settle_debts(&self.ctx, &row, By::Look(due))).await)
             }
             (Decision::EndSteps, None)
             | (Decision::Drop | Decision::Publish(_) | Decision::LookAgain { .. }, _) => None,
         }
+    }
+
+    /// Asks for the check of a waiter whose look has come up. One that has no row gets it: its registration ended before.
+    async fn ask(&self, look: &Entry, row: Option<&TaskRow>) -> Result<(), Fault> {
+        let id = look.key.id;
+        if row.is_none() {
+            self.door.wait(id, &look.spec).await?;
+        }
+        self.ctx.joins.asked.add(id, self.ctx.time.moment());
+        Ok(())
     }
 
     /// Sets the look of a task aside whose end steps still fail shortly before its row expires: a later look would find a task
@@ -240,7 +245,7 @@ impl Looker {
 
     /// Reads the rows of tasks, none for those that have none or whose rows cannot be read.
     pub(in crate::flow) async fn rows(&self, ids: &[TaskId]) -> Vec<Option<TaskRow>> {
-        let rows = self.mover.rows_each(ids).await;
+        let rows = stored::rows_each(&self.ctx, ids).await;
         rows.into_iter().map(Result::unwrap_or_default).collect()
     }
 
@@ -277,7 +282,7 @@ impl Looker {
     /// Reads the rows of tasks that have entries of these generations, and the heartbeats of those that run.
     pub(in crate::flow) async fn known(&self, tasks: &[(TaskId, u32)]) -> Result<TasksRead, Fault> {
         let mut unreadable = HashMap::new();
-        let rows = self.mover.rows_of_generations(tasks).await;
+        let rows = stored::rows_of_generations(&self.ctx, tasks).await;
         let mut note = |((id, _), row): (&(TaskId, u32), Result<_, store::Error>)| {
             row.unwrap_or_else(|error| {
                 unreadable.insert(*id, error);
@@ -441,28 +446,27 @@ impl Looker {
         noted: Millis,
     ) -> Result<(), Fault> {
         let (id, spec) = (look.key.id, Arc::clone(&look.spec));
-        let moved = self
-            .mover
-            .apply(id, row, false, |row, now, nonce| {
-                state::next(id, row, &spec, event.clone(), now.min(noted), nonce)
-            })
-            .await?;
-        match moved {
-            Moved::To(row) => {
+        let decide = |row: Option<&TaskRow>, now: Millis, nonce| {
+            state::next(id, row, &spec, event.clone(), now.min(noted), nonce)
+        };
+        match self.door.apply(id, Basis::guessed(row), decide).await? {
+            Applied::To(owing) => {
+                let row = owing.row();
                 if row.waits_for_children() {
                     // This look has no successor. Another one finds out that the task has ended.
-                    let look = look_at_tree(&self.ctx, &row);
+                    let look = look_at_tree(&self.ctx, row);
                     for placed in self.placer.place(vec![look]).await {
                         placed?;
                     }
                 }
-                replaced::end_steps(&self.ctx, &self.keys, &self.placer, &row).await
+                replaced::enter_next(&self.keys, &self.entrance, row).await?;
+                owing.pay(&self.ctx).await.1
             }
-            Moved::Refused(Refusal::Ended { .. }, Some(row)) => {
-                replaced::end_steps(&self.ctx, &self.keys, &self.placer, &row).await
+            Applied::Refused(Refusal::Ended { .. }, Some(row)) => {
+                replaced::end_steps(&self.ctx, &self.keys, &self.entrance, &row).await
             }
             // The task moved on since it was read: look again at once, with its new row.
-            Moved::Refused(refusal, _) => Err(Fault::Unavailable {
+            Applied::Refused(refusal, _) => Err(Fault::Unavailable {
                 reason: format!("task {id} moved on while it was looked at: {refusal:?}"),
                 retry_after: crate::limits::STEP_PAUSE,
             }),

@@ -12,16 +12,12 @@ use super::term::Term;
 use crate::{
     flow::{
         base::{
-            api::Fault,
-            context::Context,
-            read::find::Finder,
-            records::callbacks::Snapshot,
-            rows::transition::{Moved, Mover},
-            tables::held,
+            api::Fault, context::Context, read::find::Finder, records::callbacks::Snapshot,
+            rows::stored, tables::held,
         },
         features::gate::gatekeeper::{Gatekeeper, Holding},
         life::{
-            finish,
+            door::{Applied, Basis, Door},
             send::Sender,
             sending::{Sending, Unsent},
         },
@@ -55,7 +51,7 @@ const IDLE: Duration = Duration::from_secs(10);
 pub(in crate::flow) struct Releaser {
     pub(super) ctx: Arc<Context>,
     pub(super) sender: Sender,
-    pub(super) mover: Mover,
+    pub(super) door: Door,
     pub(super) finder: Finder,
     pub(super) term: Arc<Term>,
 }
@@ -242,7 +238,7 @@ impl Releaser {
             }
         }
         let ids: Vec<_> = held.iter().map(|(_, one, _)| one.id).collect();
-        let tasks = self.mover.rows_each(&ids).await;
+        let tasks = stored::rows_each(&self.ctx, &ids).await;
         let mut due = Vec::new();
         for ((row, one, spec), task) in held.into_iter().zip(tasks) {
             // Its look sets a row aside that cannot be understood; one that is away is read the next time.
@@ -348,12 +344,12 @@ impl Releaser {
             };
             state::next(held.id, row, &spec, event, now, nonce)
         };
-        if let Moved::To(row) = self.mover.apply(held.id, task, false, decide).await?
-            && row.state.is_terminal()
-        {
-            metrics::counter!("tickwheel_dropped_total").increment(1);
-            // Repeated by the look of the task when this fails.
-            finish::steps(&self.ctx, &row).await?;
+        let basis = Basis::guessed(task);
+        if let Applied::To(owing) = self.door.apply(held.id, basis, decide).await? {
+            if owing.row().state.is_terminal() {
+                metrics::counter!("tickwheel_dropped_total").increment(1);
+            }
+            owing.pay(&self.ctx).await.1?;
         }
         Ok(())
     }

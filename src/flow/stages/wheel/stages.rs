@@ -19,9 +19,8 @@ use crate::{
             panics,
             permits::{catch_up::CatchUp, read_permits::ReadPermits},
             read::find::Finder,
-            rows::transition::Mover,
         },
-        life::{send::Sender, withdraw::Withdrawer},
+        life::{door::Door, send::Sender, withdraw::Withdrawer},
     },
     limits,
     time_source::TimeSource,
@@ -56,7 +55,7 @@ pub struct Stages {
     pub(in crate::flow) placer: Placer,
     pub(in crate::flow) sender: Sender,
     pub(in crate::flow) looker: Looker,
-    pub(in crate::flow) mover: Mover,
+    pub(in crate::flow) door: Door,
     pub(in crate::flow) withdrawer: Withdrawer,
     pub(in crate::flow) leftovers: Leftovers,
     pub(in crate::flow) catch_up: Arc<CatchUp>,
@@ -96,8 +95,8 @@ impl Stages {
         let releaser = Releaser {
             ctx: Arc::clone(&self.ctx),
             sender: self.sender.clone(),
-            mover: self.mover.clone(),
-            finder: Finder::new(Arc::clone(&self.ctx), self.mover.clone()),
+            door: self.door.clone(),
+            finder: Finder::new(Arc::clone(&self.ctx)),
             term: Arc::clone(term),
         };
         self.watch(term, "follow", reader.clone().run_behind());

@@ -1,33 +1,22 @@
-//! The entering stage asks the parents of children that are registered, before it writes them, and writes the checks of tasks
-//! before these. Tasks that wait for others are enlisted before all of that.
+//! Related tasks are entered by the registrar: children ask their parents before they are written, and tasks that wait for others
+//! are enlisted before that.
 //!
 //! Other tasks pass, and cost nothing. The order is content, rows of joins, row of the child, record of the parent, entry
-//! ([`crate::flow::features::tree`], [`crate::flow::features::join`]). The entry of a task that waits for others is a look, and
-//! comes before its row: a look that finds no row writes it.
+//! ([`crate::flow::features::tree`], [`crate::flow::features::join`]).
 
 use std::collections::HashMap;
 
-use futures_util::future::join_all;
-
-use super::{
-    add::Outside,
-    register::{Incoming, Registrar, set, unanswered},
-};
+use super::{add::Outside, enter::unanswered, incoming::Incoming, register::Registrar};
 use crate::{
-    flaw::{self, Flaw},
     flow::{
         base::{
             api::{Fault, TaskView},
             levels,
             read::find,
         },
-        features::{
-            ends::actions,
-            join::{enlist::Waiter, waiter::first_look},
-        },
+        features::join::enlist::Waiter,
     },
-    limits,
-    model::{entry::Entry, ids::TaskId, task::Spec},
+    model::{ids::TaskId, task::Spec},
 };
 
 impl Registrar {
@@ -79,7 +68,7 @@ impl Registrar {
     async fn enter_known(&self, incoming: Vec<Incoming>) -> Vec<Result<TaskView, Fault>> {
         let is_plain = |task: &Incoming| task.spec.kin.is_none() && task.spec.after.is_none();
         if incoming.iter().all(is_plain) {
-            return self.enter_admitted(incoming).await;
+            return self.entrance.enter(incoming).await;
         }
         // Its future is several times as large, and would be moved for plain tasks, too.
         Box::pin(self.enter_related(incoming)).await
@@ -89,7 +78,7 @@ impl Registrar {
     async fn enter_related(&self, incoming: Vec<Incoming>) -> Vec<Result<TaskView, Fault>> {
         // A check that completes the add of a child finds its content there.
         let mut contents: Vec<Option<Fault>> = vec![None; incoming.len()];
-        self.put_bodies(&incoming, &mut contents).await;
+        self.entrance.put_bodies(&incoming, &mut contents).await;
         let there = incoming.iter().zip(&contents);
         let there = there.filter(|(_, fault)| fault.is_none());
         let there: Vec<&Incoming> = there.map(|(task, _)| task).collect();
@@ -109,12 +98,16 @@ impl Registrar {
                     Some(Ok(find::unwritten_view(task.id, &task.spec, task.start)))
                 }
                 (None, None) => {
-                    admitted.push(task);
+                    // Its content is durable by now.
+                    admitted.push(Incoming {
+                        content: None,
+                        ..task
+                    });
                     None
                 }
             });
         }
-        let mut entered = self.enter_admitted(admitted).await.into_iter();
+        let mut entered = self.entrance.enter(admitted).await.into_iter();
         let mut next = || entered.next().unwrap_or_else(|| Err(unanswered()));
         let result = |result: Option<_>| result.unwrap_or_else(&mut next);
         results.into_iter().map(result).collect()
@@ -182,93 +175,11 @@ impl Registrar {
             return Ok(());
         }
         let mut results: Vec<Option<Fault>> = vec![None; incoming.len()];
-        self.put_bodies(incoming, &mut results).await;
+        self.entrance.put_bodies(incoming, &mut results).await;
         if let Some(fault) = results.into_iter().flatten().next() {
             return Err(fault);
         }
         let tasks = incoming.iter().map(|task| (task.id, &*task.spec));
         self.admission.announce(tasks).await
-    }
-
-    /// Writes the rows of tasks that wait for the own runs of their parents, or for other tasks.
-    pub(super) async fn wait(
-        &self,
-        incoming: &[Incoming],
-        waiting: &[usize],
-        results: &mut [Option<Fault>],
-    ) {
-        self.put_looks(incoming, waiting, results).await;
-        let has_failed = |index: usize| results.get(index).is_some_and(Option::is_some);
-        let tasks: Vec<(usize, &Incoming)> = waiting
-            .iter()
-            .filter(|index| !has_failed(**index))
-            .filter_map(|index| Some((*index, incoming.get(*index)?)))
-            .collect();
-        for some in tasks.chunks(limits::ASKED_IN_FLIGHT_MAX) {
-            let writes = some
-                .iter()
-                .map(|(_, task)| self.admission.wait(task.id, &task.spec));
-            let written = join_all(writes).await;
-            for ((index, task), written) in some.iter().zip(written) {
-                match written {
-                    Err(fault) => set(results, *index, fault),
-                    Ok(()) if task.spec.after.is_some() => self.poke(task),
-                    Ok(()) => {}
-                }
-            }
-        }
-    }
-
-    /// Puts the first looks of tasks that wait for others.
-    async fn put_looks(
-        &self,
-        incoming: &[Incoming],
-        waiting: &[usize],
-        results: &mut [Option<Fault>],
-    ) {
-        let look = |index: &usize| {
-            let task = incoming.get(*index)?;
-            task.spec.after.as_ref()?;
-            Some((*index, first_look(&self.ctx, task.id, &task.spec)))
-        };
-        let (indices, looks): (Vec<usize>, Vec<Entry>) = waiting.iter().filter_map(look).unzip();
-        if looks.is_empty() {
-            return;
-        }
-        let placed = self.placer.place(looks).await;
-        for (index, placed) in indices.into_iter().zip(placed) {
-            if let Err(fault) = placed {
-                set(results, index, fault);
-            }
-        }
-    }
-
-    /// Asks for the checks of a task that waits for others: an end may have come before its row was there, and nodes whose copies
-    /// of the marks are old tell it of none.
-    fn poke(&self, task: &Incoming) {
-        let (joins, now) = (&self.ctx.joins, self.ctx.time.moment());
-        joins.ended.add(task.id, now);
-        let again = now.after(limits::JOIN_CHECKED_AGAIN);
-        joins.asked.at(task.id, again, 0);
-    }
-
-    /// Writes the tasks that check others, before anything names these. A check whose task was not written finds none.
-    pub(super) async fn enter_checks(&self, incoming: &[Incoming], results: &mut [Option<Fault>]) {
-        let checks = incoming.iter().enumerate().flat_map(|(index, task)| {
-            let checks = actions::check_tasks(task.id, &task.spec);
-            checks.map(move |check| (index, Incoming::of_internal(check)))
-        });
-        let (indices, checks): (Vec<usize>, Vec<Incoming>) = checks.unzip();
-        if checks.is_empty() {
-            return;
-        }
-        let entered = Box::pin(self.enter(checks)).await;
-        for (index, entered) in indices.into_iter().zip(entered) {
-            if let Err(fault) = entered
-                && !flaw::is(Flaw::CheckNotAwaited)
-            {
-                set(results, index, fault);
-            }
-        }
     }
 }

@@ -1,13 +1,12 @@
-//! The end steps pay what the end of a task owes ([`crate::model::owed`] has the list, and the order). All of this is undone
-//! when a dead task is to run again.
+//! Debts are paid: those of an end, of a first claim, and of an end that a row is about to forget ([`crate::model::owed`] has the
+//! lists, and the order). The content of a dead task that is to run again gets its life back.
 //!
-//! The steps are idempotent. The stage that made the task terminal does them, and the look that finds it
-//! terminal does them again before it drops. A crash between the last transition and these steps is therefore
-//! repaired by the look. A slow node may do the steps after a redrive. The looks of a task that may have been
-//! redriven therefore undo them again, days before the content would end.
+//! A payment is idempotent. The writer of an end pays, and the look that finds the task ended pays again before it drops. A crash
+//! between the row and its debts is therefore repaired by the look. A slow node may pay after a redrive. The looks of a task that
+//! may have been redriven therefore undo it, days before the content would end.
 //!
 //! A repetition tells an end no second time, as it finds what was registered for it. The registrations are forgotten after days
-//! ([`END_TOLD_WITHIN`]), and a caller that comes later does the other steps alone.
+//! ([`END_TOLD_WITHIN`]), and a caller that comes later pays the other debts alone.
 
 use std::{sync::Arc, time::Duration};
 
@@ -41,42 +40,39 @@ use crate::{
 
 const _: () = assert!(END_TOLD_WITHIN.as_secs() < TERMINAL_TTL_MIN.as_secs());
 
-/// Pays all that the end of a task owes, for the stage that wrote the end and for the look that finds it.
+/// The payer. It decides which reports of an end are still told.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::flow) enum By {
+    /// The writer of the end, or a look that may be the first to find it: it tells an end of a plain task however old it is.
+    First,
+    /// A caller that may come long behind the end. An end that is days old is not told again.
+    Again,
+    /// The look at a task whose tree goes on, which was due at this time.
+    Look(Millis),
+}
+
+/// Pays all that the end of a task owes. A repetition is safe.
 ///
 /// # Errors
 /// When the store is away; the look comes back to it.
-pub(in crate::flow) async fn steps(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    let debts = owed::of_end(row, &asked(ctx, ctx.now(), true));
-    pay(ctx, row, debts).await
-}
-
-/// Pays what the end of a task owes for a caller that may come long behind it. An end that is days old is not told again.
-///
-/// # Errors
-/// As of [`steps`].
-pub(in crate::flow) async fn steps_again(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
-    let debts = owed::of_end(row, &asked(ctx, ctx.now(), false));
-    pay(ctx, row, debts).await
-}
-
-/// Pays what the end of the own run of a task owes whose tree goes on, for a look that was due at `due`.
-///
-/// # Errors
-/// As of [`steps`].
-pub(in crate::flow) async fn run_steps(
+pub(in crate::flow) async fn settle_debts(
     ctx: &Context,
     row: &TaskRow,
-    due: Millis,
+    by: By,
 ) -> Result<(), Fault> {
-    let debts = owed::of_end(row, &asked(ctx, due, false));
-    pay(ctx, row, debts).await
+    let asked = match by {
+        By::First => asked(ctx, ctx.now(), true),
+        By::Again => asked(ctx, ctx.now(), false),
+        By::Look(due) => asked(ctx, due, false),
+    };
+    pay(ctx, row, owed::of_end(row, &asked)).await
 }
 
 /// Pays, before a row forgets an end, the debts of that end that no later row can pay.
 ///
 /// # Errors
-/// As of [`steps`].
-pub(in crate::flow) async fn before(
+/// As of [`settle_debts`].
+pub(super) async fn before(
     ctx: &Context,
     forgetting: Forgetting,
     row: &TaskRow,
@@ -149,14 +145,12 @@ pub(in crate::flow) async fn undo(ctx: &Context, id: TaskId, spec: &Spec) -> Res
     keep_content(ctx, id, spec, None).await
 }
 
-/// Has the first claim of a task told behind it, where that is asked for. A failure is left to the look.
-pub(in crate::flow) async fn claimed(ctx: &Context, row: &TaskRow) {
-    if row.attempt != row.first_attempt() {
-        return;
-    }
-    if let Err(fault) = report::tell_claim(ctx, row).await {
-        tracing::debug!(task = %row.id, %fault, "its first claim was left to the look");
-    }
+/// Tells the first claim of a task behind it.
+///
+/// # Errors
+/// When the store is away; the look comes back to it.
+pub(super) async fn tell_claim(ctx: &Context, row: &TaskRow) -> Result<(), Fault> {
+    pay(ctx, row, owed::of_claim(row, &asked(ctx, ctx.now(), false))).await
 }
 
 /// Does for tasks that go on and are looked at what is left to do: letters of those that were redriven go, and their contents get
@@ -171,8 +165,7 @@ pub(in crate::flow) async fn keep_redriven(ctx: &Context, rows: &[Option<TaskRow
     // The end steps of a terminal task do it.
     let runs = |row: &&TaskRow| !row.state.is_terminal();
     for row in rows.iter().flatten().filter(runs) {
-        let debts = owed::of_claim(row, &asked(ctx, ctx.now(), false));
-        if let Err(fault) = pay(ctx, row, debts).await {
+        if let Err(fault) = tell_claim(ctx, row).await {
             tracing::debug!(task = %row.id, %fault, "its first claim was left to the next look");
         }
         if let Err(fault) = filing::withdraw(ctx, row).await {
