@@ -362,10 +362,15 @@ pub trait TaskStore: Send + Sync {
     async fn ended_tasks(&self, _behind: TaskId, _rows_max: usize) -> Result<EndedPage, Error> {
         Ok(EndedPage::default())
     }
+    /// Tells whether conditional writes of one (wheel, slot) race each other, and share the cost of one round where they come
+    /// together.
+    fn has_rounds(&self) -> bool {
+        true
+    }
     /// Writes rows conditionally, each on its own. Several of one (wheel, slot) share one round.
     ///
-    /// The caller makes sure that ids are distinct and that one call at a time is under way per (wheel,
-    /// slot). A conflict whose row carries the transition's own nonce is answered as applied.
+    /// The caller makes sure that ids are distinct and, where the store has rounds ([`Self::has_rounds`]), that one call at a
+    /// time is under way per (wheel, slot). A conflict whose row carries the transition's own nonce is answered as applied.
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>>;
     /// Records signs of life. Each can be read for at least `kept`, unless a newer one of its attempt
     /// replaces it.

@@ -383,6 +383,10 @@ impl TaskStore for Faulty {
         self.plain(Call::read("ended_tasks"), read).await
     }
 
+    fn has_rounds(&self) -> bool {
+        self.store.has_rounds()
+    }
+
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
         let (count, transitions) = (transitions.len(), transitions.to_vec());
         let call = Call::swap("swap_tasks").of(count);

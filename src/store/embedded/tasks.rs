@@ -132,6 +132,10 @@ impl TaskStore for Store {
             .await
     }
 
+    fn has_rounds(&self) -> bool {
+        false
+    }
+
     async fn swap_tasks(&self, transitions: &[Transition]) -> Vec<Result<Swapped<Expect>, Error>> {
         if transitions.is_empty() {
             return Vec::new();

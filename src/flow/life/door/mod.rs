@@ -164,7 +164,7 @@ impl Door {
                 // Of a row that was guessed, or of one that came in between.
                 told = Some(Box::pin(self.forget(forgetting, row)).await?);
             }
-            match self.writer.swap(transition.clone()).await? {
+            match self.writer.swap(&transition).await? {
                 Swapped::Applied => return Ok(applied(row.as_ref(), transition)),
                 // The write that won may be decided and not yet learned by a quorum: a lesser read could show
                 // the same old row for ever.

@@ -1,9 +1,9 @@
 //! The row writer writes transitions for the door, which alone has one: each is conditional on the row that it replaces.
 //!
-//! A conditional write costs the round of its partition, so slot-mates share rounds. At most one write is
-//! under way per (wheel, slot) and node, and the requests that arrive meanwhile are the next group. Groups
-//! grow with load and vanish without it. No request waits to fill a group, and the members of a group never
-//! race each other.
+//! On a cluster a conditional write costs the round of its partition, so slot-mates share rounds. At most one write is under way
+//! per (wheel, slot) and node, and the requests that arrive meanwhile are the next group. Groups grow with load and vanish
+//! without it. No request waits to fill a group, and the members of a group never race each other. The store of one machine has
+//! no rounds, and its own thread groups writes of all kinds: there a write costs no task and no line.
 
 use std::{
     collections::{BTreeSet, HashMap, VecDeque},
@@ -65,8 +65,14 @@ impl RowWriter {
         }
     }
 
-    /// Writes one transition, together with those of its slot-mates that wait at the same time.
-    pub(super) async fn swap(&self, transition: Transition) -> Result<Swapped<Expect>, Fault> {
+    /// Writes one transition; where the store has rounds, together with those of its slot-mates that wait at the same time.
+    ///
+    /// A caller that is cancelled meanwhile does not learn whether it was written.
+    pub(super) async fn swap(&self, transition: &Transition) -> Result<Swapped<Expect>, Fault> {
+        if !self.ctx.store.has_rounds() {
+            let answer = self.write(std::slice::from_ref(transition)).await.pop();
+            return answer.map_or_else(|| Err(unanswered()), |answer| Ok(answer?));
+        }
         let id = transition.row.id;
         let partition = (id.wheel(), id.home_slot(self.ctx.shape()));
         let (sender, receiver) = oneshot::channel();
@@ -76,7 +82,7 @@ impl RowWriter {
             lines
                 .entry(partition)
                 .or_default()
-                .push_back((transition, sender));
+                .push_back((transition.clone(), sender));
             first
         };
         if first {
@@ -84,10 +90,17 @@ impl RowWriter {
         }
         match receiver.await {
             Ok(answer) => Ok(answer?),
-            Err(_) => Err(Fault::Unknown {
-                reason: "the write ended without an answer".to_owned(),
-            }),
+            Err(_) => Err(unanswered()),
         }
+    }
+
+    /// Writes transitions of distinct tasks, and wakes those who wait for what was written.
+    async fn write(&self, transitions: &[Transition]) -> Vec<Answer> {
+        let answers = self.ctx.store.swap_tasks(transitions).await;
+        failpoint::pass("swapped");
+        self.ctx.end_waits.wake(ended(transitions, &answers));
+        self.ctx.watches.wrote(written(transitions, &answers));
+        answers
     }
 
     /// Writes a partition's groups, one after the other, until its line is empty.
@@ -104,10 +117,7 @@ impl RowWriter {
                 return;
             };
             let (transitions, senders): (Vec<_>, Vec<_>) = group.into_iter().unzip();
-            let answers = self.ctx.store.swap_tasks(&transitions).await;
-            failpoint::pass("swapped");
-            self.ctx.end_waits.wake(ended(&transitions, &answers));
-            self.ctx.watches.wrote(written(&transitions, &answers));
+            let answers = self.write(&transitions).await;
             for (sender, answer) in senders.into_iter().zip(answers) {
                 // A caller that does not wait any more finds out by reading.
                 drop(sender.send(answer));
@@ -138,6 +148,12 @@ impl RowWriter {
             return None;
         }
         Some(group)
+    }
+}
+
+fn unanswered() -> Fault {
+    Fault::Unknown {
+        reason: "the write ended without an answer".to_owned(),
     }
 }
 
