@@ -147,7 +147,7 @@ impl TestService {
             time: time.clone(),
             rules: Rules::of(shape),
             contents: Budget::default(),
-            handed: Default::default(),
+            turn_queue: Default::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

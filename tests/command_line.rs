@@ -86,7 +86,7 @@ impl Site {
                 stall_max: 15 * SECOND,
             },
             contents: Budget::default(),
-            handed: Default::default(),
+            turn_queue: Default::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

@@ -18,7 +18,7 @@ use tickwheel::{
     client::Client,
     flow::{
         base::{
-            agendas::{handed::Handed, outbox::Outbox},
+            agendas::{outbox::Outbox, turn_queue::TurnQueue},
             budget::Budget,
             context::{Context, Settings},
         },
@@ -112,7 +112,7 @@ impl Servers {
             subscriptions: None,
             time: self.time.clone(),
             contents: Budget::default(),
-            handed: Handed::default(),
+            turn_queue: TurnQueue::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

@@ -382,7 +382,7 @@ fn start(
         subscriptions: (options.polled || options.executes).then_some(subscriptions),
         time: time.clone(),
         contents: Budget::default(),
-        handed: Default::default(),
+        turn_queue: Default::default(),
         pokes: Default::default(),
         joins: Default::default(),
         outbox: Outbox::default(),

@@ -259,10 +259,10 @@ pub const TURN_RACES_MAX: usize = 32;
 /// How often the place of one task is announced: a store that is slower than that for half a minute does not get well by it.
 pub const PLACE_TRIES_MAX: usize = 3;
 
-/// Turns that one request, or the usher of a node, works on at once: they share syncs and leave room for others.
+/// Turns that one request, or the dispatcher of a node, works on at once: they share syncs and leave room for others.
 pub const TURNS_IN_FLIGHT_MAX: usize = 64;
 
-/// Sequences that wait for the usher of a node, 300 bytes each at most. Others are left to the looks of their tasks.
+/// Sequences that wait for the dispatcher of a node, 300 bytes each at most. Others are left to the looks of their tasks.
 pub const SEQUENCES_HANDED_MAX: usize = 10_000;
 
 /// Sequences of a node whose tasks have waited for long, 300 bytes each at most. Others come back with the looks of their tasks.
@@ -275,8 +275,8 @@ pub const SEQUENCES_HELD_AT_ONCE: usize = 8;
 /// Tasks of others go out when they are due, and wait for their turn behind that.
 pub const SEQUENCES_AHEAD_MAX: usize = 10_000;
 
-/// How often the usher comes back to a sequence whose task was not written yet: registration takes a part of it.
-pub const USHER_TRIES_MAX: u32 = 20;
+/// How often the dispatcher comes back to a sequence whose task was not written yet: registration takes a part of it.
+pub const DISPATCHER_TRIES_MAX: u32 = 20;
 
-/// How long the usher waits for such a task.
-pub const USHER_PAUSE: Duration = Duration::from_millis(500);
+/// How long the dispatcher waits for such a task.
+pub const DISPATCHER_PAUSE: Duration = Duration::from_millis(500);

@@ -143,7 +143,7 @@ fn look(
             };
         }
         Some(row) if row.waits_for_children() => {
-            // The tender checks its tree when a child ends; this is for the nodes that died before they did.
+            // The completer checks its tree when a child ends; this is for the nodes that died before they did.
             let waits = now.since(row.detail.end_time.unwrap_or(now));
             return Decision::LookAgain {
                 at: grid.backed_off(now, waits),

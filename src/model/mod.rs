@@ -55,7 +55,7 @@
 //! | [`callback`] | what a user has set for the tasks of a callback |
 //! | [`gate`] | whether tasks of a callback may go out, and what becomes of those that were held |
 //! | [`limit`] | what a node may have of the limits of a callback |
-//! | [`purse`] | which tasks may go with that, and what to ask for |
+//! | [`local_quota`] | which tasks may go with that, and what to ask for |
 //! | [`schedule`] | when the runs of a schedule start, and what becomes of those that cannot |
 //! | [`job`] | what bulk work over a filter is |
 //! | [`job_life`] | how such work goes on: its pages, its pace, its leader |
@@ -128,6 +128,7 @@ pub mod ledger;
 pub mod level;
 pub mod limit;
 pub mod listing;
+pub mod local_quota;
 pub mod look;
 pub mod look_step;
 pub mod messages;
@@ -138,7 +139,6 @@ pub mod owed;
 #[cfg(test)]
 mod owed_tests;
 pub mod preference;
-pub mod purse;
 pub mod record;
 pub mod reopen;
 pub mod replacement;

@@ -99,7 +99,7 @@ impl Tools {
         self.report(attempt, now).await;
     }
 
-    /// Hands a report to the settler.
+    /// Watermarks a report to the settler.
     pub(super) async fn report(&self, attempt: Arc<Attempt>, outcome: Outcome) {
         let key = attempt.key;
         let report = Report {

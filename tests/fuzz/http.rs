@@ -75,7 +75,7 @@ impl Site {
                 stall_max: Duration::from_secs(15),
             },
             contents: Budget::default(),
-            handed: Default::default(),
+            turn_queue: Default::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

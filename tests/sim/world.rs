@@ -242,7 +242,7 @@ impl World {
             time,
             rules: self.rules,
             contents: Budget::default(),
-            handed: Default::default(),
+            turn_queue: Default::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

@@ -6,7 +6,7 @@ use tokio::task::{JoinError, JoinSet};
 
 use super::{
     agendas::{
-        agenda::Agenda, end_waits::EndWaits, handed::Handed, joins::Joins, outbox::Outbox,
+        agenda::Agenda, end_waits::EndWaits, joins::Joins, outbox::Outbox, turn_queue::TurnQueue,
         watches::Watches,
     },
     api::Fault,
@@ -100,7 +100,7 @@ pub struct Context {
     /// Memory for contents that are kept apart, while the node moves them.
     pub contents: Budget,
     /// Sequences in which a task may run now.
-    pub handed: Handed,
+    pub turn_queue: TurnQueue,
     /// Parents whose trees are to be checked soon.
     pub pokes: Agenda<TaskId>,
     /// Waiters that are to be checked soon, and whose ends are waited for.

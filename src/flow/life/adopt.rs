@@ -10,8 +10,8 @@ use std::sync::Arc;
 use super::{
     door::{Applied, Basis, Door},
     enter::Entrance,
+    existence::ExistenceCheck,
     incoming::Incoming,
-    standing::Standing,
 };
 use crate::{
     flow::base::{api::Fault, context::Context, documents, read::find::Finder, rows::stored},
@@ -50,7 +50,7 @@ pub(in crate::flow) struct Adopter {
     ctx: Arc<Context>,
     door: Door,
     finder: Finder,
-    standing: Standing,
+    standing: ExistenceCheck,
     entrance: Entrance,
 }
 
@@ -61,7 +61,7 @@ impl Adopter {
         ctx: Arc<Context>,
         door: Door,
         finder: Finder,
-        standing: Standing,
+        standing: ExistenceCheck,
         entrance: Entrance,
     ) -> Self {
         Self {

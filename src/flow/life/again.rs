@@ -1,4 +1,4 @@
-//! The changer lets tasks of trees go on after their end, for the retry of the failed part of a tree.
+//! The rescheduler lets tasks of trees go on after their end, for the retry of the failed part of a tree.
 //!
 //! A run that begins again is a redrive of a task that was not only dead: its entry is written first, then its row. A tree that
 //! goes on needs a look ahead, which is written before the row and waits for it ([`crate::model::restart`]). So a crash in
@@ -9,8 +9,8 @@ use std::time::Duration;
 use super::{
     door::{Applied, Basis, undo},
     put::Put,
-    reschedule::Changer,
-    way::{Wanted, Way},
+    reschedule::Rescheduler,
+    restart_kind::{RestartKind, Wanted},
 };
 use crate::{
     flow::{
@@ -36,7 +36,7 @@ use crate::{
     store::Freshness,
 };
 
-impl Changer {
+impl Rescheduler {
     /// Runs a task again in this round, if its own run is one of those that may. False when it has begun the round, or cannot
     /// run.
     ///
@@ -96,10 +96,10 @@ impl Changer {
             expected_attempt: row.attempt,
             start: self.ctx.now(),
         };
-        let opened = self.hands.closing(row.id.wheel());
+        let opened = self.watermarks.closing(row.id.wheel());
         let look = near_record(&self.ctx, dispatch, spec, opened);
         let mut put = look.clone();
-        for placed in self.placer.place(vec![look]).await {
+        for placed in self.entry_writer.place(vec![look]).await {
             put = placed?;
         }
         let begun = self.begin(row, round, Again::Tree, Some(told)).await?;
@@ -192,7 +192,7 @@ impl Changer {
     pub(super) async fn prepared(
         &self,
         row: Option<&TaskRow>,
-        way: Way,
+        way: RestartKind,
     ) -> Result<Option<Option<Ends>>, Fault> {
         match row.filter(|_| way.is_from_end()) {
             None => Ok(Some(None)),
@@ -201,7 +201,7 @@ impl Changer {
     }
 
     /// Removes the letter of a task that was dead. One that stays is removed by the look.
-    pub(super) async fn withdraw_letter(&self, way: Way, row: &TaskRow) {
+    pub(super) async fn withdraw_letter(&self, way: RestartKind, row: &TaskRow) {
         if way.is_from_end()
             && let Err(fault) = filing::withdraw(&self.ctx, row).await
         {

@@ -18,16 +18,16 @@ use std::{
 use futures_util::{StreamExt as _, stream};
 
 use super::{
-    below::{NewChild, Prepared},
     cancel::Canceller,
+    descendants::{NewChild, Prepared},
     door::Door,
     enter::unanswered,
+    existence::ExistenceCheck,
     incoming::Incoming,
-    line::Line,
     register::Registrar,
     replace::{Replaced, Replacer},
-    reschedule::Changer,
-    standing::Standing,
+    reschedule::Rescheduler,
+    start_order::StartOrder,
 };
 pub use crate::flow::features::key::idempotent::RequestMark;
 use crate::{
@@ -35,7 +35,7 @@ use crate::{
         base::{
             api::{Fault, NewTask, TaskView},
             context::Context,
-            entries::watermarks::Hands,
+            entries::watermarks::Watermarks,
             read::find::Finder,
             rows::content,
         },
@@ -85,7 +85,7 @@ impl AskedTask {
 
 /// Gives the tasks of a request their starts. One with an id of its client starts where its id says.
 pub(super) fn in_line(mut asked: Vec<AskedTask>, now: Millis) -> Vec<AskedTask> {
-    let mut line = Line::default();
+    let mut line = StartOrder::default();
     for one in asked.iter_mut().filter(|one| one.id.is_none()) {
         one.task.start = line.start(&one.task, now);
     }
@@ -170,9 +170,9 @@ fn write(incoming: Incoming, then: Then, looks: bool) -> Decided {
 pub struct Asker {
     pub(super) ctx: Arc<Context>,
     pub(super) registrar: Registrar,
-    standing: Standing,
+    standing: ExistenceCheck,
     keys: Keys,
-    changer: Changer,
+    rescheduler: Rescheduler,
     replacer: Replacer,
 }
 
@@ -181,24 +181,24 @@ impl Asker {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        hands: Hands,
+        watermarks: Watermarks,
         finder: Finder,
-        (registrar, canceller, changer): (Registrar, Canceller, Changer),
+        (registrar, canceller, rescheduler): (Registrar, Canceller, Rescheduler),
         door: Door,
     ) -> Self {
         let keys = Keys::new(Arc::clone(&ctx));
         Self {
-            standing: Standing::new(Arc::clone(&ctx), hands, finder),
+            standing: ExistenceCheck::new(Arc::clone(&ctx), watermarks, finder),
             replacer: Replacer::new(door, keys.clone(), registrar.clone(), canceller),
             ctx,
             registrar,
             keys,
-            changer,
+            rescheduler,
         }
     }
 
     /// Returns what tells whether a task needs no registration any more.
-    pub(in crate::flow) const fn standing(&self) -> &Standing {
+    pub(in crate::flow) const fn standing(&self) -> &ExistenceCheck {
         &self.standing
     }
 
@@ -332,7 +332,7 @@ impl Asker {
                     return Ok((write(task, then, true), None));
                 }
                 Reserved::Redriven(id) => {
-                    self.changer.finish_redrive(id).await?;
+                    self.rescheduler.finish_redrive(id).await?;
                     continue;
                 }
                 Reserved::Taken(holder) if on_conflict == OnConflict::Replace => {

@@ -35,9 +35,9 @@ use crate::{
         base::{
             api::{CancelOutcome, Fault, TaskView, View},
             context::Context,
-            entries::{entry_writer::Placer, leftovers::Leftovers, watermarks::Hands},
+            entries::{entry_writer::EntryWriter, leftovers::Leftovers, watermarks::Watermarks},
             read::find::{Finder, Subject, unwritten_view, view_of_row},
-            rows::whole::{caller_waits, whole},
+            rows::run_to_completion::{caller_waits, run_to_completion},
         },
         features::limit::deadlines::Deadlines,
     },
@@ -59,7 +59,7 @@ pub type Answer = Result<Option<(CancelOutcome, TaskView)>, Fault>;
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Canceller {
     ctx: Arc<Context>,
-    placer: Placer,
+    entry_writer: EntryWriter,
     door: Door,
     finder: Finder,
     withdrawer: Withdrawer,
@@ -81,17 +81,22 @@ impl Canceller {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        hands: Hands,
-        placer: Placer,
+        watermarks: Watermarks,
+        entry_writer: EntryWriter,
         door: Door,
         finder: Finder,
         deadlines: Deadlines,
         leftovers: Leftovers,
     ) -> Self {
-        let withdrawer = Withdrawer::new(Arc::clone(&ctx), hands, placer.clone(), door.clone());
+        let withdrawer = Withdrawer::new(
+            Arc::clone(&ctx),
+            watermarks,
+            entry_writer.clone(),
+            door.clone(),
+        );
         Self {
             ctx,
-            placer,
+            entry_writer,
             door,
             finder,
             withdrawer,
@@ -106,7 +111,7 @@ impl Canceller {
     /// end steps that the row asks for, since the next look may be far.
     pub(in crate::flow) async fn cancel(&self, ids: &[TaskId]) -> Vec<Answer> {
         let (canceller, all) = (self.clone(), ids.to_vec());
-        let cancelled = whole(async move { canceller.cancel_all(&all).await }).await;
+        let cancelled = run_to_completion(async move { canceller.cancel_all(&all).await }).await;
         cancelled.unwrap_or_else(|fault| vec![Err(fault); ids.len()])
     }
 
@@ -200,7 +205,7 @@ impl Canceller {
             .await;
         // Spares the scanner publications that nobody could claim; nothing depends on it.
         let marks = marks.into_iter().flatten();
-        self.placer.mark(marks.collect()).await;
+        self.entry_writer.mark(marks.collect()).await;
         answers
     }
 
@@ -219,7 +224,10 @@ impl Canceller {
         if !row.waits_for_children() {
             return Ok(());
         }
-        let placed = self.placer.place(vec![look_at_tree(&self.ctx, row)]).await;
+        let placed = self
+            .entry_writer
+            .place(vec![look_at_tree(&self.ctx, row)])
+            .await;
         placed.into_iter().try_for_each(|placed| placed.map(drop))
     }
 
@@ -234,7 +242,7 @@ impl Canceller {
         spec: &Arc<Spec>,
     ) -> Result<(), Fault> {
         let look = look_at_parent(&self.ctx, id, row, spec);
-        let placed = self.placer.place(vec![look]).await;
+        let placed = self.entry_writer.place(vec![look]).await;
         placed.into_iter().try_for_each(|placed| placed.map(drop))
     }
 
@@ -317,7 +325,7 @@ impl Canceller {
         // Where it fails, the look that follows its entry pays.
         if let Ok(row) = self.pay(owing).await {
             let mark = self.mark(&row, None, first);
-            self.placer.mark(mark.into_iter().collect()).await;
+            self.entry_writer.mark(mark.into_iter().collect()).await;
         }
     }
 

@@ -43,7 +43,7 @@ use crate::{
                 deadlines::Deadlines,
                 limiter::{Entered, Limiter, Permit},
             },
-            sequence::turn::{Asked, TurnKeeper},
+            sequence::turn::{Asked, SequenceLock},
         },
     },
     limits,
@@ -78,7 +78,7 @@ pub struct Claimer {
     demand: Demand,
     keeper: Gatekeeper,
     limiter: Limiter,
-    turns: TurnKeeper,
+    turns: SequenceLock,
 }
 
 impl Claimer {
@@ -94,7 +94,7 @@ impl Claimer {
         (keeper, limiter): (Gatekeeper, Limiter),
     ) -> Self {
         Self {
-            turns: TurnKeeper::new(Arc::clone(&ctx), finder.clone()),
+            turns: SequenceLock::new(Arc::clone(&ctx), finder.clone()),
             ctx,
             door,
             finder,
@@ -315,7 +315,7 @@ impl Claimer {
         Ok(ClaimAnswer::Stale)
     }
 
-    /// Hands out an attempt that is claimed.
+    /// Watermarks out an attempt that is claimed.
     async fn begin(
         &self,
         owing: Owing,

@@ -13,7 +13,7 @@ use crate::{
         api::{Fault, TaskView},
         context::Context,
         read::find::{is_hidden, view_of_row},
-        rows::{stored, whole::whole},
+        rows::{run_to_completion::run_to_completion, stored},
     },
     model::{
         ids::TaskId,
@@ -74,7 +74,7 @@ impl Eraser {
     /// When the store is away; repeating it is safe.
     pub(in crate::flow) async fn erase(&self, id: TaskId, of: Of) -> Result<Erased, Fault> {
         let eraser = self.clone();
-        whole(async move { eraser.erase_all(id, of).await }).await?
+        run_to_completion(async move { eraser.erase_all(id, of).await }).await?
     }
 
     async fn erase_all(&self, id: TaskId, of: Of) -> Result<Erased, Fault> {

@@ -20,7 +20,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::base::{
         context::{Context, Firing, Lane, Stepped},
-        entries::{entry_writer::Placer, leftovers::Leftovers},
+        entries::{entry_writer::EntryWriter, leftovers::Leftovers},
         permits::catch_up::CatchUp,
     },
     limits,
@@ -130,7 +130,7 @@ impl Line {
 pub struct Near {
     ctx: Arc<Context>,
     sender: Sender,
-    placer: Placer,
+    entry_writer: EntryWriter,
     catch_up: Arc<CatchUp>,
     leftovers: Leftovers,
     waiting: Arc<Mutex<Line>>,
@@ -143,14 +143,14 @@ impl Near {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         sender: Sender,
-        placer: Placer,
+        entry_writer: EntryWriter,
         catch_up: Arc<CatchUp>,
         leftovers: Leftovers,
     ) -> Self {
         Self {
             ctx,
             sender,
-            placer,
+            entry_writer,
             catch_up,
             leftovers,
             waiting: Arc::default(),
@@ -229,7 +229,7 @@ impl Near {
         firing.hand_over(|lane, max| self.take(lane, max), fire)
     }
 
-    /// Hands out when each task that waits here for its first start is due, with its callback, unless it is counted elsewhere.
+    /// Watermarks out when each task that waits here for its first start is due, with its callback, unless it is counted elsewhere.
     pub(in crate::flow) fn each(&self, mut take: impl FnMut(Millis, Option<&str>)) {
         let waiting = self.waiting.lock();
         for Waiting { task, .. } in waiting.small.iter().chain(waiting.large.iter()) {
@@ -295,10 +295,10 @@ impl Near {
             }
         }
         left.extend(self.hold_gated(gated).await);
-        self.placer.mark(marks).await;
+        self.entry_writer.mark(marks).await;
         if !left.is_empty() && !flaw::is(Flaw::UnsentTakenForSent) {
             // A look that cannot be put is left to the durable record of its task.
-            self.placer.place(left).await;
+            self.entry_writer.place(left).await;
         }
     }
 
@@ -355,7 +355,7 @@ impl Near {
         firing.next_due(|lane| waiting.next_due(lane))
     }
 
-    /// Hands over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
+    /// Watermarks over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
         let mut firing = Firing::new(self.ctx.publisher.records_at_once());
         let mut deadline = None;

@@ -7,7 +7,7 @@
 
 use super::{
     asked::Asker,
-    below::{Grown, NewChild, Prepared},
+    descendants::{Grown, NewChild, Prepared},
     incoming::Incoming,
 };
 use crate::flow::base::api::Fault;

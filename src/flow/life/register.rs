@@ -7,7 +7,7 @@ use super::{
     complete,
     enter::{Entrance, unanswered},
     incoming::{Incoming, apart},
-    line::Line,
+    start_order::StartOrder,
 };
 use crate::{
     flow::{
@@ -64,7 +64,7 @@ impl Registrar {
         let known = self.callbacks.known(complete::callbacks(drafts)).await;
         let mut admitted = Vec::with_capacity(tasks.len());
         let mut incoming = Vec::with_capacity(tasks.len());
-        let (mut line, now) = (Line::default(), self.ctx.now());
+        let (mut line, now) = (StartOrder::default(), self.ctx.now());
         for mut task in tasks {
             task.start = line.start(&task, now);
             admitted.push(match self.complete(task, &known) {

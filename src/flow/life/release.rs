@@ -4,7 +4,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use super::{reschedule::Changer, way::Wanted};
+use super::{reschedule::Rescheduler, restart_kind::Wanted};
 use crate::{
     flow::base::{api::Fault, entries::near_record::near_record, rows::stored},
     limits,
@@ -17,20 +17,20 @@ use crate::{
     },
 };
 
-impl Changer {
+impl Rescheduler {
     /// Puts a look at a task that was released before and did not begin: the node that released it may have died between its
     /// entry, which came up too soon, and the look behind that.
     async fn look_at_released(&self, row: &TaskRow) -> Result<(), Fault> {
         if row.state != State::New || row.attempt > 0 {
             return Ok(());
         }
-        let opened = self.hands.opened(row.id.wheel()).await?;
+        let opened = self.watermarks.opened(row.id.wheel()).await?;
         let dispatch = Dispatch::next_of(row);
         if self.ctx.tick().tick_of(dispatch.start) > opened {
             return Ok(());
         }
         let look = near_record(&self.ctx, dispatch, &row.detail.spec, opened);
-        let placed = self.placer.place(vec![look]).await;
+        let placed = self.entry_writer.place(vec![look]).await;
         placed.into_iter().try_for_each(|placed| placed.map(drop))
     }
 

@@ -22,8 +22,8 @@ use crate::{
         base::{
             api::{Fault, TaskView},
             rows::{
+                run_to_completion::{caller_waits, run_to_completion},
                 stored,
-                whole::{caller_waits, whole},
             },
         },
         features::key::keys::Keys,
@@ -85,7 +85,7 @@ impl Replacer {
         new: Incoming,
     ) -> Result<Replaced, Fault> {
         let (replacer, old, name) = (self.clone(), old.clone(), name.clone());
-        whole(async move { replacer.replace_all(&old, &name, new).await }).await?
+        run_to_completion(async move { replacer.replace_all(&old, &name, new).await }).await?
     }
 
     async fn replace_all(

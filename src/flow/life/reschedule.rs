@@ -22,8 +22,8 @@ use super::{
     door::{Applied, Basis, By, Door, settle_debts},
     near::{Near, NearTask},
     put::Put,
+    restart_kind::{RestartKind, Wanted, stage_of, waiting},
     sending::Sending,
-    way::{Wanted, Way, stage_of, waiting},
 };
 use crate::{
     flaw::{self, Flaw},
@@ -33,13 +33,13 @@ use crate::{
             api::{Fault, RescheduleOutcome, TaskView, View, VisibleState},
             context::Context,
             entries::{
-                entry_writer::{Placed, Placer},
+                entry_writer::{EntryWriter, Placed},
                 leftovers::Leftovers,
                 near_record::near_record,
-                watermarks::Hands,
+                watermarks::Watermarks,
             },
             read::find::{Finder, is_told_by, view_of_row},
-            rows::whole::{caller_waits, whole},
+            rows::run_to_completion::{caller_waits, run_to_completion},
         },
         features::{
             key::keys::Keys,
@@ -60,12 +60,12 @@ use crate::{
 /// A precondition on the task as it reads (`If-Match`).
 pub type Condition = Box<dyn Fn(&TaskView) -> bool + Send + Sync>;
 
-/// The changer of tasks.
+/// The rescheduler of tasks.
 #[derive(Debug, Clone)]
-pub struct Changer {
+pub struct Rescheduler {
     pub(super) ctx: Arc<Context>,
-    pub(super) hands: Hands,
-    pub(super) placer: Placer,
+    pub(super) watermarks: Watermarks,
+    pub(super) entry_writer: EntryWriter,
     near: Near,
     pub(super) door: Door,
     pub(super) keys: Keys,
@@ -73,13 +73,13 @@ pub struct Changer {
     leftovers: Leftovers,
 }
 
-impl Changer {
+impl Rescheduler {
     /// Changes through these.
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        hands: Hands,
-        placer: Placer,
+        watermarks: Watermarks,
+        entry_writer: EntryWriter,
         near: Near,
         door: Door,
         finder: Finder,
@@ -88,8 +88,8 @@ impl Changer {
         Self {
             keys: Keys::new(Arc::clone(&ctx)),
             ctx,
-            hands,
-            placer,
+            watermarks,
+            entry_writer,
             near,
             door,
             finder,
@@ -143,8 +143,9 @@ impl Changer {
         wanted: Wanted,
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
-        let changer = self.clone();
-        whole(async move { changer.restart_all(id, wanted, condition).await }).await?
+        let rescheduler = self.clone();
+        run_to_completion(async move { rescheduler.restart_all(id, wanted, condition).await })
+            .await?
     }
 
     async fn restart_all(
@@ -208,7 +209,7 @@ impl Changer {
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
         let start = wanted.start();
         let planned = stage_of(row.as_ref());
-        let Some(way) = Way::of(row.as_ref(), wanted, self.ctx.now()) else {
+        let Some(way) = RestartKind::of(row.as_ref(), wanted, self.ctx.now()) else {
             return Ok(self.without_way(row, wanted).await);
         };
         // Without its content there is nothing to run.
@@ -265,11 +266,11 @@ impl Changer {
         &self,
         row: Option<&TaskRow>,
         spec: &Arc<Spec>,
-        way: Way,
+        way: RestartKind,
         dispatch: Dispatch,
     ) -> Result<bool, Fault> {
         let (id, start) = (dispatch.id, dispatch.start);
-        if way == Way::Move || way == Way::Release {
+        if way == RestartKind::Move || way == RestartKind::Release {
             return self.keys.keep(id, spec, start).await.map(|()| true);
         }
         let taken = self
@@ -288,27 +289,31 @@ impl Changer {
     /// goes out from here.
     async fn follow_up(
         &self,
-        way: Way,
+        way: RestartKind,
         dispatch: Dispatch,
         old: &Entry,
         put: &Put,
     ) -> Result<(), Fault> {
         let came_up = self.look_again(dispatch, put).await?;
         match way {
-            Way::Move => {
+            RestartKind::Move => {
                 let to = dispatch.start;
                 let mark = self.leftovers.retire(old, DoneReason::Moved { to });
-                self.placer.mark(mark.into_iter().collect()).await;
+                self.entry_writer.mark(mark.into_iter().collect()).await;
             }
             // No entry of a dead task waits.
-            Way::Redrive => metrics::counter!("tickwheel_tasks_redriven_total").increment(1),
+            RestartKind::Redrive => {
+                metrics::counter!("tickwheel_tasks_redriven_total").increment(1)
+            }
             // It had no entry but looks.
-            Way::Release => {}
-            Way::Again(_) => metrics::counter!("tickwheel_tree_tasks_retried_total").increment(1),
+            RestartKind::Release => {}
+            RestartKind::Again(_) => {
+                metrics::counter!("tickwheel_tree_tasks_retried_total").increment(1)
+            }
         }
         let near = matches!(put, Put::Near(_));
         let wheel = dispatch.id.wheel();
-        if near || came_up || self.hands.will_be_late(wheel, dispatch.start) {
+        if near || came_up || self.watermarks.will_be_late(wheel, dispatch.start) {
             self.hold(dispatch, &put.entry().spec, None, !near);
         }
         Ok(())
@@ -325,7 +330,7 @@ impl Changer {
         row: Option<TaskRow>,
         wanted: Wanted,
     ) -> Option<(RescheduleOutcome, TaskView)> {
-        let is_of_tree = |row: &TaskRow| Way::is_of_tree(row, wanted, self.ctx.now());
+        let is_of_tree = |row: &TaskRow| RestartKind::is_of_tree(row, wanted, self.ctx.now());
         let of_tree = row.as_ref().is_some_and(is_of_tree);
         let (outcome, view) = self.too_late(row).await?;
         let outcome = if of_tree {
@@ -340,13 +345,13 @@ impl Changer {
     /// Its claim was refused then, and nothing else would come back to the task. Tells whether that was so.
     pub(super) async fn look_again(&self, dispatch: Dispatch, put: &Put) -> Result<bool, Fault> {
         let entry = put.entry();
-        let opened = self.hands.opened(dispatch.id.wheel()).await?;
+        let opened = self.watermarks.opened(dispatch.id.wheel()).await?;
         if self.ctx.tick().tick_of(entry.key.due) > opened {
             return Ok(false);
         }
         // The record of a tracked task is a look: it reads the row, and names no attempt.
         let look = near_record(&self.ctx, dispatch, &entry.spec, opened);
-        for placed in self.placer.place(vec![look]).await {
+        for placed in self.entry_writer.place(vec![look]).await {
             placed?;
         }
         Ok(true)
@@ -360,7 +365,7 @@ impl Changer {
             return;
         }
         // The winner's publications have the same generation: a note about a closed slot would hold them back.
-        if self.ctx.tick().tick_of(dispatch.start) <= self.hands.guess(dispatch.id.wheel()) {
+        if self.ctx.tick().tick_of(dispatch.start) <= self.watermarks.guess(dispatch.id.wheel()) {
             return;
         }
         let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
@@ -368,17 +373,17 @@ impl Changer {
         let mark = self
             .leftovers
             .drop(&entry, DoneReason::Moved { to: row.next });
-        self.placer.mark(mark.into_iter().collect()).await;
+        self.entry_writer.mark(mark.into_iter().collect()).await;
     }
 
     /// Writes the entry of a new start, or the durable record of a near one.
     async fn put_entry(&self, dispatch: Dispatch, spec: &Arc<Spec>) -> Result<Put, Fault> {
         let start = dispatch.start;
-        let mut opened = self.hands.closing(dispatch.id.wheel());
+        let mut opened = self.watermarks.closing(dispatch.id.wheel());
         if self.ctx.tick().tick_of(start) > opened {
             let (spec, stamp) = (Arc::clone(spec), self.ctx.time.stamp());
             let entry = dispatch.entry(spec, stamp).first_of_generation();
-            let written = self.placer.write(std::slice::from_ref(&entry)).await;
+            let written = self.entry_writer.write(std::slice::from_ref(&entry)).await;
             match written.into_iter().next() {
                 Some(Ok(Placed::Open)) | None => return Ok(Put::Slot(entry)),
                 Some(Ok(Placed::Closed(closed))) => {
@@ -386,7 +391,7 @@ impl Changer {
                     // The eraser keeps every entry that its slot's reader has not seen.
                     let moved = DoneReason::Moved { to: start };
                     let mark = entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
-                    for marked in self.placer.mark(vec![mark]).await {
+                    for marked in self.entry_writer.mark(vec![mark]).await {
                         marked?;
                     }
                 }
@@ -397,7 +402,7 @@ impl Changer {
         if dispatch.expected_attempt > 0 && flaw::is(Flaw::RedriveWithoutLook) {
             return Ok(Put::Near(record));
         }
-        let placed = self.placer.place(vec![record.clone()]).await;
+        let placed = self.entry_writer.place(vec![record.clone()]).await;
         placed
             .into_iter()
             .next()
@@ -432,8 +437,8 @@ impl Changer {
         let (id, generation) = (entry.key.id, entry.key.generation + 1);
         let tick = self.ctx.tick().tick_of(entry.key.due);
         let waiting = matches!(entry.kind, Kind::Due { .. }) && !entry.is_moved();
-        let closing = self.hands.opened(id.wheel()).await?;
-        if !waiting || tick <= closing.max(self.hands.closing(id.wheel())) {
+        let closing = self.watermarks.opened(id.wheel()).await?;
+        if !waiting || tick <= closing.max(self.watermarks.closing(id.wheel())) {
             return Ok((RescheduleOutcome::TooLate, view));
         }
         caller_waits()?;
@@ -447,13 +452,13 @@ impl Changer {
         let to = put.entry().key.due;
         let moved = DoneReason::Moved { to };
         let mark = entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
-        for written in self.placer.write(&[mark]).await {
+        for written in self.entry_writer.write(&[mark]).await {
             if let Placed::Closed(opened) = written? {
                 self.stay(entry, put.entry(), opened).await?;
                 return Ok((RescheduleOutcome::TooLate, view));
             }
         }
-        self.placer.gone(entry);
+        self.entry_writer.gone(entry);
         if let Put::Near(record) = put {
             self.hold(dispatch, &entry.spec, Some(record), false);
         }
@@ -474,11 +479,11 @@ impl Changer {
         let chance = self.ctx.time.random();
         let copy = old.due_again(self.ctx.time.stamp());
         let copy = copy.moved_behind(opened, self.ctx.shape(), chance);
-        for placed in self.placer.place(vec![copy]).await {
+        for placed in self.entry_writer.place(vec![copy]).await {
             let to = placed?.key.due;
             let moved = DoneReason::Moved { to };
             let mark = new.marked_done(moved, self.ctx.now(), self.ctx.time.stamp());
-            for marked in self.placer.write(&[mark]).await {
+            for marked in self.entry_writer.write(&[mark]).await {
                 marked?;
             }
         }

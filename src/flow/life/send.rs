@@ -189,7 +189,10 @@ impl Sender {
             if result.is_err()
                 && let Some(sequence) = Sequence::of(&sending.spec)
             {
-                self.ctx.handed.ahead().left(&sequence, sending.dispatch.id);
+                self.ctx
+                    .turn_queue
+                    .ahead()
+                    .left(&sequence, sending.dispatch.id);
             }
         }
         self.count(&behind);
@@ -260,7 +263,7 @@ impl Sender {
         };
         let dispatch = &sending.dispatch;
         let task = (dispatch.start, dispatch.id);
-        let goes_first = self.ctx.handed.ahead().goes_first(sequence, task);
+        let goes_first = self.ctx.turn_queue.ahead().goes_first(sequence, task);
         let is_new = dispatch.generation == 0 && dispatch.expected_attempt == 0 && sending.first;
         let is_fresh = now.since(dispatch.start) < ahead::FRESH;
         goes_first || !is_new || !is_fresh

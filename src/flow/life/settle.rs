@@ -23,13 +23,13 @@ use crate::{
             api::{Fault, LostReason, SettleAnswer, SettleRequest, VisibleState},
             context::Context,
             entries::{
-                entry_writer::{Placed, Placer},
+                entry_writer::{EntryWriter, Placed},
                 near_record::near_record,
-                watermarks::Hands,
+                watermarks::Watermarks,
             },
             figures::retrying::Retrying,
             labels,
-            rows::{messages, results, stored, whole::whole},
+            rows::{messages, results, run_to_completion::run_to_completion, stored},
         },
         features::{limit::deadlines::Deadlines, sequence::leave},
     },
@@ -51,8 +51,8 @@ use crate::{
 pub struct Settler {
     pub(super) ctx: Arc<Context>,
     pub(super) door: Door,
-    hands: Hands,
-    placer: Placer,
+    watermarks: Watermarks,
+    entry_writer: EntryWriter,
     near: Near,
     pub(super) claimed: Arc<ClaimedRows>,
     pub(super) deadlines: Deadlines,
@@ -66,7 +66,7 @@ impl Settler {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         door: Door,
-        (hands, placer, near): (Hands, Placer, Near),
+        (watermarks, entry_writer, near): (Watermarks, EntryWriter, Near),
         claimed: Arc<ClaimedRows>,
         deadlines: Deadlines,
         retrying: Retrying,
@@ -76,8 +76,8 @@ impl Settler {
             told: Arc::default(),
             ctx,
             door,
-            hands,
-            placer,
+            watermarks,
+            entry_writer,
             near,
             claimed,
             deadlines,
@@ -91,7 +91,7 @@ impl Settler {
     pub async fn settle(&self, requests: Vec<SettleRequest>) -> Vec<SettleAnswer> {
         let count = requests.len();
         let settler = self.clone();
-        let settled = whole(async move { settler.settle_all(requests).await }).await;
+        let settled = run_to_completion(async move { settler.settle_all(requests).await }).await;
         settled.unwrap_or_else(|fault| vec![SettleAnswer::Fault(fault); count])
     }
 
@@ -270,18 +270,19 @@ impl Settler {
             return Ok(());
         }
         let spec = Arc::clone(&row.detail.spec);
-        let near = self.ctx.tick().tick_of(row.next) <= self.hands.guess(row.id.wheel());
+        let near = self.ctx.tick().tick_of(row.next) <= self.watermarks.guess(row.id.wheel());
         if !near {
             let stamp = self.ctx.time.stamp();
             let entry = Dispatch::next_of(row).entry(Arc::clone(&spec), stamp);
             match self
-                .placer
+                .entry_writer
                 .write(std::slice::from_ref(&entry))
                 .await
                 .into_iter()
                 .next()
             {
-                Some(Ok(Placed::Open)) if self.hands.will_be_late(row.id.wheel(), row.next) => {}
+                Some(Ok(Placed::Open))
+                    if self.watermarks.will_be_late(row.id.wheel(), row.next) => {}
                 Some(Ok(Placed::Open)) => return Ok(()),
                 Some(Ok(Placed::Closed(_))) if flaw::is(Flaw::LateRetryLeft) => {}
                 // The eraser keeps every entry that its slot's reader has not seen.
@@ -317,10 +318,10 @@ impl Settler {
         if retry_look::comes_soon(row) {
             return Ok(());
         }
-        let opened = self.hands.closing(row.id.wheel());
+        let opened = self.watermarks.closing(row.id.wheel());
         let spec = &row.detail.spec;
         let look = near_record(&self.ctx, Dispatch::next_of(row), spec, opened);
-        let placed = self.placer.place(vec![look]).await.into_iter().next();
+        let placed = self.entry_writer.place(vec![look]).await.into_iter().next();
         placed.unwrap_or(Err(Fault::Unknown {
             reason: "the look of a retry was not written".to_owned(),
         }))?;
@@ -331,7 +332,7 @@ impl Settler {
     async fn withdraw(&self, entry: &Entry) {
         let reason = DoneReason::Moved { to: entry.start };
         let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
-        self.placer.mark(vec![mark]).await;
+        self.entry_writer.mark(vec![mark]).await;
     }
 }
 

@@ -1,5 +1,5 @@
 //! The finisher ends registrations for stages that wait for their tasks: for the reminder of sequences, the checker of joins and
-//! the tender of trees.
+//! the completer of trees.
 //!
 //! A registration that got no answer may leave an entry in a slot that its wheel has passed, and no row. No wheel comes to such
 //! a task. Its client was told nothing, and may never ask again. Others may have been told that they wait for it: a sequence
@@ -11,7 +11,7 @@
 
 use std::sync::Arc;
 
-use super::{incoming::Incoming, register::Registrar, standing::Standing};
+use super::{existence::ExistenceCheck, incoming::Incoming, register::Registrar};
 use crate::{
     flow::base::{
         api::Fault,
@@ -41,7 +41,7 @@ pub(in crate::flow) struct Finisher {
     ctx: Arc<Context>,
     /// It is apart from those of clients and claims, whose searches must not wait for these.
     finder: Finder,
-    standing: Standing,
+    standing: ExistenceCheck,
     registrar: Registrar,
 }
 
@@ -51,7 +51,7 @@ impl Finisher {
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
         finder: Finder,
-        standing: Standing,
+        standing: ExistenceCheck,
         registrar: Registrar,
     ) -> Self {
         Self {

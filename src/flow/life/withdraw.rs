@@ -28,8 +28,8 @@ use crate::{
         api::{CancelOutcome, Fault},
         context::Context,
         entries::{
-            entry_writer::{Placed, Placer},
-            watermarks::Hands,
+            entry_writer::{EntryWriter, Placed},
+            watermarks::Watermarks,
         },
         rows::stored,
     },
@@ -47,8 +47,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Withdrawer {
     ctx: Arc<Context>,
-    hands: Hands,
-    placer: Placer,
+    watermarks: Watermarks,
+    entry_writer: EntryWriter,
     door: Door,
 }
 
@@ -58,14 +58,14 @@ type Told = (CancelOutcome, Option<TaskRow>);
 impl Withdrawer {
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        hands: Hands,
-        placer: Placer,
+        watermarks: Watermarks,
+        entry_writer: EntryWriter,
         door: Door,
     ) -> Self {
         Self {
             ctx,
-            hands,
-            placer,
+            watermarks,
+            entry_writer,
             door,
         }
     }
@@ -103,7 +103,7 @@ impl Withdrawer {
             !is_cancelled(row.as_ref()) && is_first(entry) && !entry.is_moved()
         });
         let wheels: BTreeSet<WheelNumber> = asked.map(|(entry, _)| entry.key.wheel()).collect();
-        let read = |wheel| async move { (wheel, self.hands.opened(wheel).await) };
+        let read = |wheel| async move { (wheel, self.watermarks.opened(wheel).await) };
         join_all(wheels.into_iter().map(read))
             .await
             .into_iter()
@@ -146,7 +146,7 @@ impl Withdrawer {
         let mark = |entry: &&Entry| entry.marked_done(cancelled, now, self.ctx.time.stamp());
         let marks: Vec<Entry> = entries.iter().map(mark).collect();
         let began = self.ctx.time.moment();
-        let mut written = self.placer.write(&marks).await.into_iter();
+        let mut written = self.entry_writer.write(&marks).await.into_iter();
         // The eraser of an undecided mark deletes the content with it.
         let in_time = self.ctx.time.moment().since(began) < self.ctx.settings.erase_delay / 2;
         let decisions = entries.iter().map(|entry| {
@@ -189,7 +189,7 @@ impl Withdrawer {
         match applied {
             // No record has a callback, so nothing is owed.
             Applied::To(owing) if owing.row().state == State::Cancelled => {
-                self.placer.gone(entry);
+                self.entry_writer.gone(entry);
                 let row = owing.pay_or_leave(&self.ctx).await;
                 Ok((CancelOutcome::Cancelled, Some(*row)))
             }
@@ -257,20 +257,20 @@ impl Withdrawer {
         }
         let copies = entries.iter().map(|entry| {
             let (opened, chance) = (
-                self.hands.closing(entry.key.wheel()),
+                self.watermarks.closing(entry.key.wheel()),
                 self.ctx.time.random(),
             );
             let copy = entry.due_again(self.ctx.time.stamp());
             copy.moved_behind(opened, self.ctx.shape(), chance)
         });
-        let placed = self.placer.place(copies.collect()).await;
+        let placed = self.entry_writer.place(copies.collect()).await;
         let marks = entries.iter().zip(&placed).filter_map(|(entry, placed)| {
             let to = placed.as_ref().ok()?.key.due;
             let moved = DoneReason::Moved { to };
             Some(entry.marked_done(moved, self.ctx.now(), self.ctx.time.stamp()))
         });
         let marks: Vec<Entry> = marks.collect();
-        let mut marked = self.placer.write(&marks).await.into_iter();
+        let mut marked = self.entry_writer.write(&marks).await.into_iter();
         placed
             .into_iter()
             .map(|placed| {

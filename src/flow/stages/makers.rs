@@ -15,13 +15,13 @@ use super::{
     schedules,
     schedules::tasks::RunTasks,
     service::Service,
-    tree::{cancel::Feller, read::Forester, reopen::Opener, retry::Retrier},
+    tree::{cancel::TreeCanceller, read::TreeReader, reopen::Opener, retry::Retrier},
     wheel::{look::Looker, recover::Recovery, republish::Republisher},
 };
 use crate::flow::{
     base::{
         context::Context,
-        entries::{entry_writer::Placer, watermarks::Hands},
+        entries::{entry_writer::EntryWriter, watermarks::Watermarks},
         permits::{catch_up::CatchUp, read_permits::ReadPermits},
         read::find::Finder,
         records::{audit::Audit, callbacks::Callbacks, refusals::Refusals},
@@ -35,24 +35,24 @@ use crate::flow::{
     },
     life::{
         add::Admission, adopt::Adopter, asked::Asker, cancel::Canceller, claim::Claimer,
-        claimed::ClaimedRows, door::Door, enter::Entrance, erase::Eraser, near::Near,
-        register::Registrar, reschedule::Changer, send::Sender, settle::Settler,
-        standing::Standing, withdraw::Withdrawer,
+        claimed::ClaimedRows, door::Door, enter::Entrance, erase::Eraser,
+        existence::ExistenceCheck, near::Near, register::Registrar, reschedule::Rescheduler,
+        send::Sender, settle::Settler, withdraw::Withdrawer,
     },
 };
 
 /// The stages that make tasks and move their starts.
 pub(super) fn registration(
     ctx: &Arc<Context>,
-    (hands, placer, near, entrance): (Hands, Placer, Near, Entrance),
+    (watermarks, entry_writer, near, entrance): (Watermarks, EntryWriter, Near, Entrance),
     door: &Door,
     canceller: &Canceller,
     known: &Remembered,
-) -> (Registrar, Asker, Changer) {
+) -> (Registrar, Asker, Rescheduler) {
     let ctx = || Arc::clone(ctx);
     let finder = Finder::new(ctx());
     let (callbacks, leftovers) = (known.callbacks.clone(), known.leftovers.clone());
-    let standing = Standing::new(ctx(), hands.clone(), finder.clone());
+    let standing = ExistenceCheck::new(ctx(), watermarks.clone(), finder.clone());
     let (changes, entered) = (door.clone(), entrance.clone());
     let adopter = Adopter::new(ctx(), changes, finder.clone(), standing, entered);
     let registrar = Registrar::new(
@@ -65,18 +65,18 @@ pub(super) fn registration(
         ),
     );
     let (changes, found) = (door.clone(), finder.clone());
-    let changer = Changer::new(
+    let rescheduler = Rescheduler::new(
         ctx(),
-        hands.clone(),
-        placer,
+        watermarks.clone(),
+        entry_writer,
         near,
         changes,
         found,
         leftovers,
     );
-    let acts = (registrar.clone(), canceller.clone(), changer.clone());
-    let asker = Asker::new(ctx(), hands, finder, acts, door.clone());
-    (registrar, asker, changer)
+    let acts = (registrar.clone(), canceller.clone(), rescheduler.clone());
+    let asker = Asker::new(ctx(), watermarks, finder, acts, door.clone());
+    (registrar, asker, rescheduler)
 }
 
 /// The desks for dead tasks and for jobs, with what changes their tasks.
@@ -85,16 +85,16 @@ pub(super) fn desks(
     door: &Door,
     finder: &Finder,
     canceller: &Canceller,
-    changer: &Changer,
+    rescheduler: &Rescheduler,
     (runs, callbacks): (RunTasks, Callbacks),
 ) -> (Desk, jobs::desk::Desk) {
     let eraser = Eraser::new(Arc::clone(&ctx), door.clone());
-    let letters = Desk::new(Arc::clone(&ctx), changer.clone(), eraser.clone());
+    let letters = Desk::new(Arc::clone(&ctx), rescheduler.clone(), eraser.clone());
     let by = jobs::changers::Changers {
-        retrier: retrier(Arc::clone(&ctx), mover, finder, changer),
+        retrier: retrier(Arc::clone(&ctx), finder, rescheduler),
         finder: finder.clone(),
         canceller: canceller.clone(),
-        changer: changer.clone(),
+        rescheduler: rescheduler.clone(),
         letters: letters.clone(),
         eraser,
         runs,
@@ -106,7 +106,7 @@ pub(super) fn desks(
 /// The stage that cancels tasks.
 pub(super) fn canceller(
     ctx: &Arc<Context>,
-    (hands, placer): (Hands, Placer),
+    (watermarks, entry_writer): (Watermarks, EntryWriter),
     door: &Door,
     finder: &Finder,
     known: &Remembered,
@@ -114,7 +114,15 @@ pub(super) fn canceller(
     let (deadlines, leftovers) = (known.deadlines.clone(), known.leftovers.clone());
     let (door, finder) = (door.clone(), finder.clone());
     let ctx = Arc::clone(ctx);
-    Canceller::new(ctx, hands, placer, door, finder, deadlines, leftovers)
+    Canceller::new(
+        ctx,
+        watermarks,
+        entry_writer,
+        door,
+        finder,
+        deadlines,
+        leftovers,
+    )
 }
 
 /// The tasks of the runs of schedules.
@@ -129,51 +137,63 @@ pub(super) fn runs(
 }
 
 /// The stage that runs the failed parts of trees again.
-pub(super) fn retrier(ctx: Arc<Context>, finder: &Finder, changer: &Changer) -> Retrier {
-    let opener = Opener::new(Arc::clone(&ctx), changer.clone());
+pub(super) fn retrier(ctx: Arc<Context>, finder: &Finder, rescheduler: &Rescheduler) -> Retrier {
+    let opener = Opener::new(Arc::clone(&ctx), rescheduler.clone());
     Retrier::new(ctx, finder.clone(), opener)
 }
 
 /// The stage that shows trees, and cancels them.
-pub(super) fn forester(ctx: Arc<Context>, finder: &Finder, canceller: &Canceller) -> Forester {
-    let feller = Feller::new(Arc::clone(&ctx), canceller.clone());
-    Forester::new(ctx, finder.clone(), canceller.clone(), feller)
+pub(super) fn tree_reader(ctx: Arc<Context>, finder: &Finder, canceller: &Canceller) -> TreeReader {
+    let tree_canceller = TreeCanceller::new(Arc::clone(&ctx), canceller.clone());
+    TreeReader::new(ctx, finder.clone(), canceller.clone(), tree_canceller)
 }
 
 /// The memory wheel of near tasks.
 pub(super) fn near(
     ctx: &Arc<Context>,
     sender: &Sender,
-    placer: &Placer,
+    entry_writer: &EntryWriter,
     catch_up: &Arc<CatchUp>,
     known: &Remembered,
 ) -> Near {
     let (ctx, catch_up) = (Arc::clone(ctx), Arc::clone(catch_up));
     let leftovers = known.leftovers.clone();
-    Near::new(ctx, sender.clone(), placer.clone(), catch_up, leftovers)
+    Near::new(
+        ctx,
+        sender.clone(),
+        entry_writer.clone(),
+        catch_up,
+        leftovers,
+    )
 }
 
 /// The one way in which tasks come to be.
 pub(super) fn entrance(
     ctx: &Arc<Context>,
-    hands: &Hands,
-    placer: &Placer,
+    watermarks: &Watermarks,
+    entry_writer: &EntryWriter,
     near: &Near,
     door: &Door,
 ) -> Entrance {
-    let (hands, placer, near) = (hands.clone(), placer.clone(), near.clone());
-    Entrance::new(Arc::clone(ctx), hands, placer, near, door.clone())
+    let (watermarks, entry_writer, near) = (watermarks.clone(), entry_writer.clone(), near.clone());
+    Entrance::new(
+        Arc::clone(ctx),
+        watermarks,
+        entry_writer,
+        near,
+        door.clone(),
+    )
 }
 
 /// The stage that finishes what cancels have left.
 pub(super) fn withdrawer(
     ctx: &Arc<Context>,
-    hands: &Hands,
-    placer: &Placer,
+    watermarks: &Watermarks,
+    entry_writer: &EntryWriter,
     door: &Door,
 ) -> Withdrawer {
-    let (hands, placer, door) = (hands.clone(), placer.clone(), door.clone());
-    Withdrawer::new(Arc::clone(ctx), hands, placer, door)
+    let (watermarks, entry_writer, door) = (watermarks.clone(), entry_writer.clone(), door.clone());
+    Withdrawer::new(Arc::clone(ctx), watermarks, entry_writer, door)
 }
 
 /// The poller, if the node makes consumers for workers that poll.
@@ -205,16 +225,16 @@ pub(super) fn sender(ctx: &Arc<Context>, known: &Remembered) -> Sender {
 pub(super) fn looker(
     ctx: &Arc<Context>,
     sender: &Sender,
-    (placer, entrance): (&Placer, &Entrance),
+    (entry_writer, entrance): (&EntryWriter, &Entrance),
     door: &Door,
     turns: &Arc<ReadPermits>,
     known: &Remembered,
 ) -> Looker {
     let (turns, demand) = (Arc::clone(turns), known.demand.clone());
-    let republisher = Republisher::new(Arc::clone(ctx), placer.clone(), sender.clone());
+    let republisher = Republisher::new(Arc::clone(ctx), entry_writer.clone(), sender.clone());
     Looker::new(
         Arc::clone(ctx),
-        (placer.clone(), entrance.clone()),
+        (entry_writer.clone(), entrance.clone()),
         (sender.clone(), republisher),
         door.clone(),
         turns,
@@ -225,13 +245,13 @@ pub(super) fn looker(
 /// The stage that publishes what the process before has left.
 pub(super) fn recovery(
     ctx: &Arc<Context>,
-    hands: &Hands,
+    watermarks: &Watermarks,
     (looker, sender, near): (&Looker, &Sender, &Near),
     known: &Remembered,
 ) -> Recovery {
     Recovery {
         ctx: Arc::clone(ctx),
-        hands: hands.clone(),
+        watermarks: watermarks.clone(),
         looker: looker.clone(),
         sender: sender.clone(),
         near: near.clone(),
@@ -267,7 +287,7 @@ pub(super) fn claimer(
 pub(super) fn settler(
     ctx: &Arc<Context>,
     door: &Door,
-    stages: (Hands, Placer, Near),
+    stages: (Watermarks, EntryWriter, Near),
     claimed: Arc<ClaimedRows>,
     known: &Remembered,
 ) -> Settler {
@@ -279,24 +299,34 @@ pub(super) fn settler(
 /// The service that requests go to.
 pub(super) fn service(
     ctx: &Arc<Context>,
-    hands: &Hands,
-    placer: &Placer,
+    watermarks: &Watermarks,
+    entry_writer: &EntryWriter,
     (near, entrance): (&Near, &Entrance),
     door: &Door,
     members: &Members,
     known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
-    let (hands, placer, near) = (|| hands.clone(), || placer.clone(), || near.clone());
+    let (watermarks, entry_writer, near) = (
+        || watermarks.clone(),
+        || entry_writer.clone(),
+        || near.clone(),
+    );
     let (finder, claimed) = (Finder::new(ctx()), Arc::default());
     let claimer = claimer(&ctx(), door, &claimed, known);
-    let settler = settler(&ctx(), door, (hands(), placer(), near()), claimed, known);
-    let canceller = canceller(&ctx(), (hands(), placer()), door, &finder, known);
-    let stages = (hands(), placer(), near(), entrance.clone());
-    let (registrar, asker, changer) = registration(&ctx(), stages, door, &canceller, known);
+    let settler = settler(
+        &ctx(),
+        door,
+        (watermarks(), entry_writer(), near()),
+        claimed,
+        known,
+    );
+    let canceller = canceller(&ctx(), (watermarks(), entry_writer()), door, &finder, known);
+    let stages = (watermarks(), entry_writer(), near(), entrance.clone());
+    let (registrar, asker, rescheduler) = registration(&ctx(), stages, door, &canceller, known);
     let runs = runs(&ctx(), (&registrar, &asker), door, &canceller);
     let of_jobs = (runs.clone(), known.callbacks.clone());
-    let (desk, jobs) = desks(ctx(), door, &finder, &canceller, &changer, of_jobs);
+    let (desk, jobs) = desks(ctx(), door, &finder, &canceller, &rescheduler, of_jobs);
     let audit = Audit::new(Arc::clone(&ctx().store), ctx().time.clone());
     let shares = Shares::new(ctx(), known.clone());
     let forecaster = Forecaster::new(ctx(), known.clone(), near());
@@ -314,14 +344,14 @@ pub(super) fn service(
         refusals: Refusals::new(audit.clone(), ctx().time.clone()),
         audit,
         gatekeeper: Gatekeeper::new(ctx(), known.callbacks.clone()),
-        retrier: retrier(ctx(), &finder, &changer),
+        retrier: retrier(ctx(), &finder, &rescheduler),
         poller: poller(&ctx(), &claimer, &settler, &known.limiter),
         shares,
-        forester: forester(ctx(), &finder, &canceller),
+        tree_reader: tree_reader(ctx(), &finder, &canceller),
         canceller,
         jobs,
         desk,
-        changer,
+        rescheduler,
         claimer,
         settler,
         lister: Lister::new(ctx(), finder.clone(), Some(known.callbacks.clone())),

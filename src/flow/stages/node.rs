@@ -14,9 +14,9 @@ use super::{
     makers::{entrance, looker, near, recovery, sender, service, withdrawer},
     poll::survivor::Survivor,
     query::remembered::Remembered,
-    sequence::{reminder::Reminder, usher::Usher},
+    sequence::{dispatcher::TurnDispatcher, reminder::Reminder},
     service::Service,
-    tree::{cancel::Feller, release::Releaser, reopen::Opener, tend::Tender},
+    tree::{cancel::TreeCanceller, completion::TreeCompleter, release::Releaser, reopen::Opener},
     walk::Walk,
     wheel::{
         expirer::Expirer,
@@ -32,13 +32,13 @@ use super::{
 use crate::flow::{
     base::{
         context::Context,
-        entries::{entry_writer::Placer, watermarks::Hands},
+        entries::{entry_writer::EntryWriter, watermarks::Watermarks},
         figures::pending::Census,
         permits::{catch_up::CatchUp, read_permits::ReadPermits},
         read::find::Finder,
         records::callbacks::Callbacks,
     },
-    features::sequence::turn::TurnKeeper,
+    features::sequence::turn::SequenceLock,
     life::{door::Door, late_runs::LateRuns, near::Near, unfinished::Finisher},
 };
 
@@ -65,26 +65,34 @@ impl Node {
     #[must_use]
     pub fn start(ctx: Context, drain: Duration) -> Self {
         let ctx = Arc::new(ctx);
-        let hands = Hands::new(Arc::clone(&ctx));
-        let known = Remembered::new(&ctx, &hands);
-        let placer = Placer::counting(Arc::clone(&ctx), hands.clone(), known.pending.clone());
+        let watermarks = Watermarks::new(Arc::clone(&ctx));
+        let known = Remembered::new(&ctx, &watermarks);
+        let entry_writer =
+            EntryWriter::counting(Arc::clone(&ctx), watermarks.clone(), known.pending.clone());
         let sender = sender(&ctx, &known);
         let door = Door::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
-        let near = near(&ctx, &sender, &placer, &catch_up, &known);
-        let entrance = entrance(&ctx, &hands, &placer, &near, &door);
+        let near = near(&ctx, &sender, &entry_writer, &catch_up, &known);
+        let entrance = entrance(&ctx, &watermarks, &entry_writer, &near, &door);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
-        let looker = looker(&ctx, &sender, (&placer, &entrance), &door, &turns, &known);
-        let recovery = recovery(&ctx, &hands, (&looker, &sender, &near), &known);
+        let looker = looker(
+            &ctx,
+            &sender,
+            (&entry_writer, &entrance),
+            &door,
+            &turns,
+            &known,
+        );
+        let recovery = recovery(&ctx, &watermarks, (&looker, &sender, &near), &known);
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages {
             ctx: Arc::clone(&ctx),
-            placer: placer.clone(),
+            entry_writer: entry_writer.clone(),
             sender,
             looker,
             door: door.clone(),
-            withdrawer: withdrawer(&ctx, &hands, &placer, &door),
+            withdrawer: withdrawer(&ctx, &watermarks, &entry_writer, &door),
             leftovers: known.leftovers.clone(),
             catch_up,
             turns,
@@ -101,8 +109,8 @@ impl Node {
             rest,
             service: Arc::new(service(
                 &ctx,
-                &hands,
-                &placer,
+                &watermarks,
+                &entry_writer,
                 (&near, &entrance),
                 &door,
                 &members,
@@ -116,7 +124,7 @@ impl Node {
         node.tend(door, near);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
-            node.scan(&hands, &stages);
+            node.scan(&watermarks, &stages);
             node.lead(stages.sender.late_runs().clone());
         }
         node
@@ -169,17 +177,19 @@ impl Node {
     }
 
     /// Starts the stages that publish tasks of sequences whose turn has come, and that look after those that wait for long.
-    fn usher(&self, near: Near) {
+    fn dispatcher(&self, near: Near) {
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx());
         let finisher = self.finisher();
         // With a finder of its own: its searches do not hurry.
         let slow = Finder::new(ctx());
-        let reminder = TurnKeeper::new(ctx(), slow);
+        let reminder = SequenceLock::new(ctx(), slow);
         let reminder = Reminder::new(ctx(), reminder, finisher);
-        let turns = TurnKeeper::new(ctx(), finder.clone());
-        let usher = Usher::new(ctx(), turns, finder, near);
-        self.keep("turns", &self.stop, move |stop| usher.clone().run(stop));
+        let turns = SequenceLock::new(ctx(), finder.clone());
+        let dispatcher = TurnDispatcher::new(ctx(), turns, finder, near);
+        self.keep("turns", &self.stop, move |stop| {
+            dispatcher.clone().run(stop)
+        });
         self.keep("held turns", &self.stop, move |stop| {
             reminder.clone().run(stop)
         });
@@ -195,21 +205,35 @@ impl Node {
 
     /// Starts the stages that check whether trees have ended, and what tasks wait for, and those of sequences.
     fn tend(&self, door: Door, near: Near) {
-        self.usher(near);
+        self.dispatcher(near);
         let ctx = || Arc::clone(&self.ctx);
         let finder = Finder::new(ctx());
         let service = &self.service;
-        let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
-        let opener = Opener::new(ctx(), changer.clone());
-        let releaser = Releaser::new(ctx(), changer, canceller, opener.clone());
-        let (changer, canceller) = (service.changer.clone(), service.canceller.clone());
+        let (rescheduler, canceller) = (service.rescheduler.clone(), service.canceller.clone());
+        let opener = Opener::new(ctx(), rescheduler.clone());
+        let releaser = Releaser::new(ctx(), rescheduler, canceller, opener.clone());
+        let (rescheduler, canceller) = (service.rescheduler.clone(), service.canceller.clone());
         let changes = door.clone();
         let finisher = self.finisher();
-        let checker = Checker::new(ctx(), changes, finder, finisher.clone(), changer, canceller);
+        let checker = Checker::new(
+            ctx(),
+            changes,
+            finder,
+            finisher.clone(),
+            rescheduler,
+            canceller,
+        );
         self.keep("joins", &self.stop, move |stop| checker.clone().run(stop));
         let registrar = service.registrar.clone();
-        let feller = Feller::new(ctx(), service.canceller.clone());
-        let tender = Tender::new(ctx(), door, finisher, registrar, releaser, (opener, feller));
+        let tree_canceller = TreeCanceller::new(ctx(), service.canceller.clone());
+        let tender = TreeCompleter::new(
+            ctx(),
+            door,
+            finisher,
+            registrar,
+            releaser,
+            (opener, tree_canceller),
+        );
         self.keep("trees", &self.stop, move |stop| tender.clone().run(stop));
     }
 
@@ -288,13 +312,15 @@ impl Node {
     }
 
     /// Starts a clock for each wheel.
-    fn scan(&self, hands: &Hands, stages: &Stages) {
+    fn scan(&self, watermarks: &Watermarks, stages: &Stages) {
         for wheel in self.ctx.shape().all_wheels() {
             let (ctx, members) = (Arc::clone(&self.ctx), self.members.clone());
-            let (hands, stages, stop) = (hands.clone(), stages.clone(), self.stop.clone());
+            let (watermarks, stages, stop) =
+                (watermarks.clone(), stages.clone(), self.stop.clone());
             let clock = move || {
                 let (ctx, members) = (Arc::clone(&ctx), members.clone());
-                Clock::new(ctx, hands.clone(), members, stages.clone(), wheel).run(stop.clone())
+                Clock::new(ctx, watermarks.clone(), members, stages.clone(), wheel)
+                    .run(stop.clone())
             };
             let (time, stop) = (self.ctx.time.clone(), self.stop.clone());
             self.clocks.spawn(stages::keep("clock", time, stop, clock));

@@ -7,7 +7,7 @@ use super::{
     ends::outcomes::Outcomes,
     jobs,
     letters::{desk::Desk, walk::Wanted},
-    poll::{Handout, PollRequest, Poller, Refusal},
+    poll::{ClaimBatch, PollRequest, Poller, Refusal},
     query::{
         activity::Activity,
         await_end::Awaiter,
@@ -21,7 +21,7 @@ use super::{
     },
     schedules,
     settling::Settling,
-    tree::{read::Forester, retry::Retrier},
+    tree::{read::TreeReader, retry::Retrier},
 };
 use crate::{
     flow::{
@@ -45,10 +45,10 @@ use crate::{
             asked::{self, AskedTask, Asker},
             cancel::{self, Canceller},
             claim::Claimer,
-            plant::{self, NewTree},
             redeliver::{self, Redelivery},
             register::Registrar,
-            reschedule::{Changer, Condition},
+            register_tree::{self, NewTree},
+            reschedule::{Condition, Rescheduler},
             settle::Settler,
         },
     },
@@ -70,7 +70,7 @@ pub struct Service {
     pub(super) awaiter: Awaiter,
     pub(super) lister: Lister,
     pub(super) canceller: Canceller,
-    pub(super) changer: Changer,
+    pub(super) rescheduler: Rescheduler,
     pub(super) claimer: Claimer,
     pub(super) settler: Settler,
     pub(super) members: Members,
@@ -89,7 +89,7 @@ pub struct Service {
     pub(super) shares: Shares,
     pub(super) notices: Notices,
     pub(super) outcomes: Outcomes,
-    pub(super) forester: Forester,
+    pub(super) tree_reader: TreeReader,
     pub(super) retrier: Retrier,
     pub(super) deaths: Deaths,
     /// Reports of workers that are being recorded.
@@ -136,8 +136,8 @@ impl Service {
     /// # Errors
     /// When it may not be durable.
     pub async fn register_tree(&self, tree: NewTree) -> Result<asked::Answer, Fault> {
-        let tasks = 1 + plant::count(&tree.children);
-        let registered = self.asker.plant(tree).await;
+        let tasks = 1 + register_tree::count(&tree.children);
+        let registered = self.asker.register_tree(tree).await;
         if matches!(registered, Ok(asked::Answer::Created(_))) {
             self.pulse.registered(self.ctx.now(), tasks);
         }
@@ -146,8 +146,8 @@ impl Service {
 
     /// Returns what shows trees, and cancels them.
     #[must_use]
-    pub const fn trees(&self) -> &Forester {
-        &self.forester
+    pub const fn trees(&self) -> &TreeReader {
+        &self.tree_reader
     }
 
     /// Returns what runs the failed parts of trees again.
@@ -223,7 +223,7 @@ impl Service {
         start: Millis,
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
-        self.changer.reschedule(id, start, condition).await
+        self.rescheduler.reschedule(id, start, condition).await
     }
 
     /// Starts a task now, even a dead one; none when there is no such task. `condition` is as in
@@ -236,7 +236,7 @@ impl Service {
         id: TaskId,
         condition: Option<Condition>,
     ) -> Result<Option<(RescheduleOutcome, TaskView)>, Fault> {
-        self.changer.run(id, condition).await
+        self.rescheduler.run(id, condition).await
     }
 
     /// Delivers a task over HTTP again: one that waits, or is dead, is run, and one that has ended otherwise is copied; none when
@@ -292,7 +292,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn poll(&self, request: PollRequest) -> Result<Handout, Refusal> {
+    pub async fn poll(&self, request: PollRequest) -> Result<ClaimBatch, Refusal> {
         match &self.poller {
             Some(poller) if self.ctx.settings.answers_polls => {
                 let callbacks = request.callbacks.clone();
@@ -314,7 +314,7 @@ impl Service {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub async fn poll_internal(&self, request: PollRequest) -> Result<Handout, Refusal> {
+    pub async fn poll_internal(&self, request: PollRequest) -> Result<ClaimBatch, Refusal> {
         let poller = self.poller.as_ref().ok_or(Refusal::NoRole)?;
         poller.poll(request).await
     }

@@ -20,7 +20,7 @@ use crate::{
         base::api::NewTask,
         life::{
             asked::{AskedTask, RequestMark},
-            plant::{self, NewTree},
+            register_tree::{self, NewTree},
         },
     },
     http::error::{Code, Error},
@@ -45,7 +45,7 @@ impl Read {
     pub fn tasks(&self) -> usize {
         match self {
             Self::Plain(_) | Self::Asked(_) => 1,
-            Self::Tree(tree) => 1 + plant::count(&tree.children),
+            Self::Tree(tree) => 1 + register_tree::count(&tree.children),
         }
     }
 

@@ -15,7 +15,7 @@ use crate::{
         text::{DurationText, shorten},
         time,
     },
-    flow::life::plant::{ChildStart, NewChild},
+    flow::life::register_tree::{ChildStart, NewChild},
     http::error::{Code, Error},
     limits::{CHILDREN_WITHIN_MAX, TREE_LEVELS_MAX, TREE_TASKS_MAX},
     model::{draft::TaskDraft, family::Kin, ids::TaskId},

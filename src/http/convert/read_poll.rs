@@ -74,8 +74,8 @@ pub fn poll_request(request: PollRequest) -> Result<poll::PollRequest, Error> {
     })
 }
 
-impl From<&poll::Handout> for PollResponse {
-    fn from(handout: &poll::Handout) -> Self {
+impl From<&poll::ClaimBatch> for PollResponse {
+    fn from(handout: &poll::ClaimBatch) -> Self {
         let millis = u64::try_from(handout.waited().as_millis()).unwrap_or(u64::MAX);
         Self {
             tasks: handout.tasks().cloned().map(Into::into).collect(),

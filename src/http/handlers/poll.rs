@@ -15,7 +15,7 @@ use crate::{
         poll::{LeaveRequest, LeaveResponse, PollRequest, PollResponse},
         problem::Problem,
     },
-    flow::stages::poll::{Handout, Refusal},
+    flow::stages::poll::{ClaimBatch, Refusal},
     http::{
         Api,
         access::{Caller, while_allowed},
@@ -87,7 +87,7 @@ pub(in crate::http) async fn leave(
 }
 
 /// An answer that releases its tasks when the connection is gone before it is written.
-fn accepted(handout: Handout, text: Bytes) -> Response {
+fn accepted(handout: ClaimBatch, text: Bytes) -> Response {
     let length = HeaderValue::from(text.len());
     let written = async move {
         drop(handout.accept());

@@ -18,7 +18,7 @@ use crate::{
         base::api::{Fault, NewTask, TaskView},
         life::{
             asked::{Answer, AskedTask},
-            plant::NewTree,
+            register_tree::NewTree,
         },
     },
     http::{

@@ -3,7 +3,7 @@
 use crate::model::{
     gate::Gate,
     ids::{NodeId, TaskId},
-    purse::Bound,
+    local_quota::Bound,
     row::{State, TaskRow},
     state::DROPPED,
     time::Millis,

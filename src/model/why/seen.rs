@@ -7,7 +7,7 @@ use crate::model::{
     clock::Position,
     gate::Gate,
     ids::{NodeId, TaskId},
-    purse::Bound,
+    local_quota::Bound,
     row::TaskRow,
     task::Spec,
     time::Millis,

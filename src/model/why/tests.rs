@@ -10,7 +10,7 @@ use crate::model::{
     history::{Attempt, Ending},
     ids::NodeId,
     kin::Kin,
-    purse::Bound,
+    local_quota::Bound,
     state::DROPPED,
 };
 

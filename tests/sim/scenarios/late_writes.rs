@@ -17,7 +17,7 @@ use tickwheel::{
     doubles::store::faulty::{Call, Fate},
     flow::base::{
         api::{NewTask, RescheduleOutcome},
-        entries::{entry_writer::Placer, watermarks::Hands},
+        entries::{entry_writer::EntryWriter, watermarks::Watermarks},
     },
     model::{
         draft::Defaults,
@@ -56,7 +56,7 @@ async fn a_repeated_write_does_not_undo_what_came_after_the_first() {
         written.unwrap();
     }
     world.pass(SECOND).await;
-    let placer = Placer::new(Arc::clone(&context), Hands::new(Arc::clone(&context)));
+    let placer = EntryWriter::new(Arc::clone(&context), Watermarks::new(Arc::clone(&context)));
     for placed in placer.place(vec![entry]).await {
         placed.unwrap();
     }

@@ -14,7 +14,7 @@ use crate::world::{World, callback, record, register};
 use tickwheel::{
     doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
-    flow::base::entries::{entry_writer::Placer, watermarks::Hands},
+    flow::base::entries::{entry_writer::EntryWriter, watermarks::Watermarks},
     model::{
         draft::Defaults,
         entry::{Entry, Kind},
@@ -242,7 +242,7 @@ async fn looks_after_a_late_one(writes_taken: usize) -> usize {
         _ => Fate::Go,
     });
     let context = Arc::new(world.context(2, &world.queue.handle(), hook));
-    let late = Placer::new(Arc::clone(&context), Hands::new(Arc::clone(&context)));
+    let late = EntryWriter::new(Arc::clone(&context), Watermarks::new(Arc::clone(&context)));
     for placed in late.place(vec![look(context.time.stamp())]).await {
         placed.unwrap_err();
     }

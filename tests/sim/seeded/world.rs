@@ -281,7 +281,7 @@ impl Sim {
             time,
             rules: self.rules,
             contents: Budget::default(),
-            handed: Default::default(),
+            turn_queue: Default::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

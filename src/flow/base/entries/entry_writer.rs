@@ -14,7 +14,7 @@ use std::{
 
 use futures_util::future::join_all;
 
-use super::watermarks::Hands;
+use super::watermarks::Watermarks;
 use crate::{
     flaw::{self, Flaw},
     flow::base::{api::Fault, context::Context, figures::pending::Pending},
@@ -45,25 +45,25 @@ struct Way {
 
 /// The writer of entries.
 #[derive(Debug, Clone)]
-pub struct Placer {
+pub struct EntryWriter {
     ctx: Arc<Context>,
-    hands: Hands,
+    watermarks: Watermarks,
     pending: Pending,
 }
 
-impl Placer {
+impl EntryWriter {
     /// Writes through this store, checks against these hands.
     #[must_use]
-    pub fn new(ctx: Arc<Context>, hands: Hands) -> Self {
-        Self::counting(ctx, hands, Pending::default())
+    pub fn new(ctx: Arc<Context>, watermarks: Watermarks) -> Self {
+        Self::counting(ctx, watermarks, Pending::default())
     }
 
     /// Counts what it puts into open slots, too.
     #[must_use]
-    pub const fn counting(ctx: Arc<Context>, hands: Hands, pending: Pending) -> Self {
+    pub const fn counting(ctx: Arc<Context>, watermarks: Watermarks, pending: Pending) -> Self {
         Self {
             ctx,
-            hands,
+            watermarks,
             pending,
         }
     }
@@ -80,7 +80,7 @@ impl Placer {
                 entries.iter().map(|entry| entry.key.wheel()).collect();
             let opened = wheels
                 .iter()
-                .map(|wheel| async { (*wheel, self.hands.opened(*wheel).await) });
+                .map(|wheel| async { (*wheel, self.watermarks.opened(*wheel).await) });
             join_all(opened).await.into_iter().collect()
         };
         let (written, opened): (_, BTreeMap<_, _>) = if flaw::is(Flaw::ClockReadBeforeWritten) {

@@ -14,7 +14,7 @@ use std::{
 
 use parking_lot::Mutex;
 
-use super::watermarks::Hands;
+use super::watermarks::Watermarks;
 use crate::{
     flow::base::{
         context::Context,
@@ -44,7 +44,7 @@ struct Passed {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Leftovers {
     ctx: Arc<Context>,
-    hands: Hands,
+    watermarks: Watermarks,
     pending: Pending,
     demand: Demand,
     passed: Arc<Mutex<Passed>>,
@@ -55,13 +55,13 @@ impl Leftovers {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        hands: Hands,
+        watermarks: Watermarks,
         pending: Pending,
         demand: Demand,
     ) -> Self {
         Self {
             ctx,
-            hands,
+            watermarks,
             pending,
             demand,
             passed: Arc::default(),
@@ -82,7 +82,7 @@ impl Leftovers {
         let Kind::Due { .. } = entry.kind else {
             return None;
         };
-        if self.ctx.tick().tick_of(entry.key.due) <= self.hands.guess(entry.key.wheel()) {
+        if self.ctx.tick().tick_of(entry.key.due) <= self.watermarks.guess(entry.key.wheel()) {
             let until = entry.key.due.max(self.ctx.now()).after(KEPT);
             self.pass(entry.key.id, (entry.key.generation, u32::MAX), until);
             return None;

@@ -56,16 +56,16 @@ impl Drop for Serving<'_> {
 
 /// The `opened` hands of all wheels, as this node knows them.
 #[derive(Debug, Clone)]
-pub struct Hands {
+pub struct Watermarks {
     ctx: Arc<Context>,
-    hands: Arc<[Hand]>,
+    watermarks: Arc<[Hand]>,
 }
 
-impl Hands {
+impl Watermarks {
     /// Knows nothing yet.
     #[must_use]
     pub fn new(ctx: Arc<Context>) -> Self {
-        let hands = ctx
+        let watermarks = ctx
             .shape()
             .all_wheels()
             .map(|_| Hand {
@@ -74,7 +74,7 @@ impl Hands {
                 waiting: Mutex::default(),
             })
             .collect();
-        Self { ctx, hands }
+        Self { ctx, watermarks }
     }
 
     /// Takes notice of a row that was read or written elsewhere.
@@ -171,6 +171,6 @@ impl Hands {
     }
 
     fn hand(&self, wheel: WheelNumber) -> Option<&Hand> {
-        self.hands.get(usize::from(wheel.get()))
+        self.watermarks.get(usize::from(wheel.get()))
     }
 }

@@ -31,7 +31,7 @@ use crate::{
         rows::beats,
     },
     limits,
-    model::{ids::TaskId, look, purse::Bound, state::State, time::Millis},
+    model::{ids::TaskId, local_quota::Bound, look, state::State, time::Millis},
     store::{self, Freshness},
     time_source::Moment,
 };

@@ -5,5 +5,5 @@ pub(in crate::flow) mod beats;
 pub(in crate::flow) mod content;
 pub(in crate::flow) mod messages;
 pub(in crate::flow) mod results;
+pub(in crate::flow) mod run_to_completion;
 pub(in crate::flow) mod stored;
-pub(in crate::flow) mod whole;

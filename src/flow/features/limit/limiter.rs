@@ -1,6 +1,6 @@
 //! The limiter lets tasks of callbacks with limits go for the polls and the claims of a node, as many as the limits allow.
 //!
-//! The rules are in [`crate::model::limit`] and [`crate::model::purse`]. The limiter draws from the pool of a callback in the
+//! The rules are in [`crate::model::limit`] and [`crate::model::quota`]. The limiter draws from the pool of a callback in the
 //! store, by a conditional write, and only when tasks wait for it. Callbacks without limits cost it a look into the copy of the
 //! configuration. A callback that waits takes nothing from others: nothing is held while it waits, and each has its own pool.
 //!
@@ -29,7 +29,7 @@ use crate::{
     model::{
         ids::TaskId,
         limit::{Asked, Given, Limits, PLACES_RENEWED},
-        purse::{Bound, PAUSE, Purse},
+        local_quota::{Bound, LocalQuota, PAUSE},
         record::Record,
         row::TaskRow,
         state::State,
@@ -41,7 +41,7 @@ use crate::{
 /// The knowledge about a callback with limits.
 #[derive(Debug, Default)]
 struct Entry {
-    purse: Purse,
+    quota: LocalQuota,
     limits: Limits,
     /// The record as it was read or written last; a conditional write says if it is another.
     seen: Option<Record>,
@@ -84,7 +84,7 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut entries = self.shared.lock();
         if let Some(entry) = entries.get_mut(&self.callback) {
-            entry.purse.ended(self.claimed);
+            entry.quota.ended(self.claimed);
             // A task that is claimed counted twice for a moment: as let go, and as running.
             if let Some(signal) = entry.signal.take() {
                 signal.notify_one();
@@ -151,7 +151,7 @@ impl Limiter {
         let entry = entries.get(callback)?;
         // A feed that was refused waits to be told.
         let waits = entry.signal.is_some() || entry.claims > 0 || entry.promised > now;
-        entry.purse.keeps_back(now, self.running(callback), waits)
+        entry.quota.keeps_back(now, self.running(callback), waits)
     }
 
     /// Lets up to `max` tasks of a feed go, of `ready` that could. When fewer go, `signal` is told once more may.
@@ -176,11 +176,11 @@ impl Limiter {
         let mut entries = self.shared.lock();
         let running = self.running(callback);
         let (name, entry) = entry(&mut entries, callback, limits);
-        entry.purse.need(now, ready.saturating_sub(going));
+        entry.quota.need(now, ready.saturating_sub(going));
         if going < max {
             entry.signal = Some(Arc::clone(signal));
-            note(&name, entry.purse.bound(now, running));
-            if entry.purse.asks(now, running, 0).is_some() {
+            note(&name, entry.quota.bound(now, running));
+            if entry.quota.asks(now, running, 0).is_some() {
                 self.shared.wake.notify_one();
             }
         }
@@ -193,7 +193,7 @@ impl Limiter {
     pub(in crate::flow) fn again_at(&self, callback: &str) -> Option<Moment> {
         let now = self.now();
         let entries = self.shared.lock();
-        let again = entries.get(callback)?.purse.again_at(now)?;
+        let again = entries.get(callback)?.quota.again_at(now)?;
         Some(self.began.after(again))
     }
 
@@ -280,7 +280,7 @@ impl Limiter {
         // Read under the lock: a permit that is spent meanwhile counts as one of the two.
         let running = self.running(callback);
         let (_, entry) = entry(&mut entries, callback, limits);
-        entry.purse.admit(now, running, max)
+        entry.quota.admit(now, running, max)
     }
 
     fn one(&self, callback: &str, limits: Limits) -> Option<Permit> {
@@ -314,11 +314,11 @@ impl Limiter {
         let mut entries = self.shared.lock();
         let running = self.running(callback);
         let (name, entry) = entry(&mut entries, callback, limits);
-        note(&name, entry.purse.bound(now, running));
+        note(&name, entry.quota.bound(now, running));
         // Without a rate as many come back together as there are places.
-        let by_places = PAUSE / entry.purse.places().max(1);
+        let by_places = PAUSE / entry.quota.places().max(1);
         let step = limits.rate.map_or(by_places, |rate| rate.interval());
-        let first = entry.purse.again_at(now).unwrap_or(now + PAUSE);
+        let first = entry.quota.again_at(now).unwrap_or(now + PAUSE);
         let until = (entry.promised + step).max(first).min(now + LIMIT_HELD_MAX);
         entry.promised = until;
         until.saturating_sub(now)
@@ -340,15 +340,15 @@ impl Limiter {
             }
         }
         entries.retain(|name, entry| {
-            let idle = entry.purse.is_idle(now) && entry.claims == 0 && entry.signal.is_none();
+            let idle = entry.quota.is_idle(now) && entry.claims == 0 && entry.signal.is_none();
             !idle || self.running(name) > 0
         });
         let (mut due, mut next) = (Vec::new(), now + PLACES_RENEWED);
         for (name, entry) in entries.iter() {
             let running = self.running(name);
-            if entry.purse.asks(now, running, 0).is_some() {
+            if entry.quota.asks(now, running, 0).is_some() {
                 due.push((Arc::clone(name), Arc::clone(&entry.asking)));
-            } else if let Some(at) = entry.purse.renew_at(now, running) {
+            } else if let Some(at) = entry.quota.renew_at(now, running) {
                 next = next.min(at.max(now));
             }
         }
@@ -362,8 +362,8 @@ impl Limiter {
             let mut entries = self.shared.lock();
             let running = self.running(callback);
             entries.get_mut(callback).and_then(|entry| {
-                let asked = entry.purse.asks(now, running, entry.claims)?;
-                entry.purse.asking(asked);
+                let asked = entry.quota.asks(now, running, entry.claims)?;
+                entry.quota.asking(asked);
                 Some((asked, entry.limits, entry.seen.clone()))
             })
         };
@@ -400,19 +400,19 @@ impl Limiter {
             Ok((given, record)) => {
                 others_wait = given.others_wait;
                 entry.seen = record;
-                entry.purse.take(began, self.now(), asked, given, chance);
+                entry.quota.take(began, self.now(), asked, given, chance);
             }
             Err(error) => {
                 tracing::debug!(callback, %error, "the limits of a callback cannot be read now");
                 entry.seen = None;
-                entry.purse.failed(self.now());
+                entry.quota.failed(self.now());
             }
         }
         if let Some(signal) = entry.signal.take() {
             signal.notify_one();
         }
         let waits = asked.wanted > asked.running
-            && entry.purse.bound(self.now(), running) == Some(Bound::InFlight);
+            && entry.quota.bound(self.now(), running) == Some(Bound::InFlight);
         waits || (others_wait && running > 0)
     }
 
@@ -475,7 +475,7 @@ fn entry<'a>(
     let name = known.map_or_else(|| Arc::from(callback), |(name, _)| Arc::clone(name));
     let entry = entries.entry(Arc::clone(&name)).or_default();
     entry.limits = limits;
-    entry.purse.set(limits);
+    entry.quota.set(limits);
     (name, entry)
 }
 

@@ -1,7 +1,7 @@
 //! The leave stage takes tasks that have ended or were moved out of their sequences, and passes the turn on.
 //!
 //! It gives the turn to the next task that is due. So nobody has to ask for it, and no claim reads rows while the sequence has
-//! work. Where the next row is not sure, nobody gets the turn, and the usher looks after the sequence.
+//! work. Where the next row is not sure, nobody gets the turn, and the dispatcher looks after the sequence.
 
 use crate::{
     flow::base::{
@@ -165,7 +165,7 @@ impl Out {
 
 async fn pass(ctx: &Context, sequence: &Sequence, out: Out) -> Result<(), Fault> {
     // Before the next task is looked for: one that is left out because of this one is due by then.
-    ctx.handed.ahead().left(sequence, out.task());
+    ctx.turn_queue.ahead().left(sequence, out.task());
     let mut there = sequences::read(ctx, sequence, Freshness::Quorum).await?;
     for _ in 0..limits::TURN_RACES_MAX {
         if there.turn.holder.is_some_and(|holder| !out.had(&holder)) {
@@ -175,14 +175,14 @@ async fn pass(ctx: &Context, sequence: &Sequence, out: Out) -> Result<(), Fault>
         if there.turn.holder.is_none() {
             // Its own claim asks for the turn.
             if next.due {
-                ctx.handed.add(sequence.clone(), ctx.time.moment());
+                ctx.turn_queue.add(sequence.clone(), ctx.time.moment());
             }
             return Ok(());
         }
         match sequences::write(ctx, sequence, &there, next.turn).await? {
             Written::Done(_) => {
                 if next.due {
-                    ctx.handed.add(sequence.clone(), ctx.time.moment());
+                    ctx.turn_queue.add(sequence.clone(), ctx.time.moment());
                 }
                 return Ok(());
             }

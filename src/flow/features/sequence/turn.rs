@@ -1,4 +1,4 @@
-//! The turn stage asks for the turn of a sequence, for claims; it also tells looks and the usher who has it.
+//! The turn stage asks for the turn of a sequence, for claims; it also tells looks and the dispatcher who has it.
 //!
 //! A task that finds itself the holder need not read any rows. Where nobody holds the turn, the task takes it if no member
 //! before it counts. All that is over on the way is cleared: a holder that has ended, rows of tasks that have, ghosts.
@@ -92,12 +92,12 @@ pub(in crate::flow) enum First {
 
 /// The keeper of turns. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct TurnKeeper {
+pub(in crate::flow) struct SequenceLock {
     ctx: Arc<Context>,
     finder: Finder,
 }
 
-impl TurnKeeper {
+impl SequenceLock {
     /// Keeps the turns in this store.
     #[must_use]
     pub(in crate::flow) const fn new(ctx: Arc<Context>, finder: Finder) -> Self {
@@ -154,7 +154,7 @@ impl TurnKeeper {
                         First::Open(until) => {
                             // If that one is a ghost, nobody else comes back to this task soon.
                             let at = self.ctx.time.moment().after(until.since(self.ctx.now()));
-                            self.ctx.handed.again(sequence.clone(), at, 0);
+                            self.ctx.turn_queue.again(sequence.clone(), at, 0);
                             return Ok(Asked::Behind);
                         }
                         First::None => mine(found.waits.map_or(own, |waits| waits.min(own))),
@@ -237,7 +237,7 @@ impl TurnKeeper {
     fn remind(&self, sequence: &Sequence, since: Millis) {
         if entry::is_left(since, self.ctx.settings.erase_delay, self.ctx.now()) {
             let at = self.ctx.time.moment().after(entry::LEFT_AFTER);
-            self.ctx.handed.remind(sequence.clone(), at);
+            self.ctx.turn_queue.remind(sequence.clone(), at);
         }
     }
 

@@ -23,8 +23,8 @@ use crate::{
             api::{Fault, TaskView, Waits},
             context::Context,
             entries::{
-                entry_writer::{Placed, Placer},
-                watermarks::Hands,
+                entry_writer::{EntryWriter, Placed},
+                watermarks::Watermarks,
             },
             read::find,
         },
@@ -38,8 +38,8 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Entrance {
     ctx: Arc<Context>,
-    hands: Hands,
-    placer: Placer,
+    watermarks: Watermarks,
+    entry_writer: EntryWriter,
     near: Near,
     topics: Topics,
     door: Door,
@@ -50,16 +50,16 @@ impl Entrance {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        hands: Hands,
-        placer: Placer,
+        watermarks: Watermarks,
+        entry_writer: EntryWriter,
         near: Near,
         door: Door,
     ) -> Self {
         let topics = Topics::new(Arc::clone(&ctx));
         Self {
             ctx,
-            hands,
-            placer,
+            watermarks,
+            entry_writer,
             near,
             topics,
             door,
@@ -92,7 +92,7 @@ impl Entrance {
                 waiting.push(index);
                 continue;
             }
-            let opened = self.hands.closing(task.id.wheel());
+            let opened = self.watermarks.closing(task.id.wheel());
             if self.ctx.tick().tick_of(task.start) > opened && !self.goes_around(task) {
                 far.push((index, self.due_entry(task)));
             } else {
@@ -101,7 +101,9 @@ impl Entrance {
         }
         if !far.is_empty() {
             let entries: Vec<Entry> = far.iter().map(|(_, entry)| entry.clone()).collect();
-            for ((index, entry), placed) in far.into_iter().zip(self.placer.write(&entries).await) {
+            for ((index, entry), placed) in
+                far.into_iter().zip(self.entry_writer.write(&entries).await)
+            {
                 match self.follow_up(&entry, placed).await {
                     Ok(None) => {}
                     Ok(Some(opened)) => near.push((index, opened)),
@@ -143,7 +145,7 @@ impl Entrance {
                 self.withdraw(entry).await?;
                 Ok(Some(opened))
             }
-            Placed::Open if !self.hands.will_be_late(wheel, entry.start) => Ok(None),
+            Placed::Open if !self.watermarks.will_be_late(wheel, entry.start) => Ok(None),
             // Its entry stands. A later publication by the wheel is refused by the claim.
             Placed::Open if entry.spec.target.is_tracked() => {
                 let dispatch = Dispatch::first(entry.key.id, entry.start);
@@ -159,7 +161,7 @@ impl Entrance {
     fn goes_around(&self, task: &Incoming) -> bool {
         !task.spec.target.is_tracked()
             && task.start < self.ctx.now().after(limits::BEHIND_MIN)
-            && self.hands.will_be_late(task.id.wheel(), task.start)
+            && self.watermarks.will_be_late(task.id.wheel(), task.start)
     }
 
     fn due_entry(&self, task: &Incoming) -> Entry {

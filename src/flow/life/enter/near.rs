@@ -33,7 +33,7 @@ impl Entrance {
             let records: Vec<Entry> = records;
             records.into_iter().map(Ok).collect()
         } else {
-            self.placer.place(records).await
+            self.entry_writer.place(records).await
         };
         for ((index, _), placed) in near.into_iter().zip(placed) {
             let Some(task) = incoming.get(index) else {
@@ -87,6 +87,10 @@ impl Entrance {
     pub(super) async fn withdraw(&self, entry: &Entry) -> Result<(), Fault> {
         let reason = DoneReason::Moved { to: entry.start };
         let mark = entry.marked_done(reason, self.ctx.now(), self.ctx.time.stamp());
-        self.placer.mark(vec![mark]).await.into_iter().collect()
+        self.entry_writer
+            .mark(vec![mark])
+            .await
+            .into_iter()
+            .collect()
     }
 }

@@ -61,7 +61,7 @@ impl Entrance {
         if looks.is_empty() {
             return;
         }
-        let placed = self.placer.place(looks).await;
+        let placed = self.entry_writer.place(looks).await;
         for (index, placed) in indices.into_iter().zip(placed) {
             if let Err(fault) = placed {
                 set(results, index, fault);

@@ -18,7 +18,7 @@ use crate::{
             context::Context,
             rows::stored,
         },
-        life::{incoming::Incoming, register::Registrar, standing::Standing},
+        life::{existence::ExistenceCheck, incoming::Incoming, register::Registrar},
     },
     limits,
     model::{holder::Holder, ids::TaskId},
@@ -32,7 +32,7 @@ const REPEATED_AFTER: Duration = Duration::from_secs(1);
 pub(in crate::flow) struct Registry {
     ctx: Arc<Context>,
     registrar: Registrar,
-    standing: Standing,
+    standing: ExistenceCheck,
 }
 
 impl Registry {
@@ -41,7 +41,7 @@ impl Registry {
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
         registrar: Registrar,
-        standing: Standing,
+        standing: ExistenceCheck,
     ) -> Self {
         Self {
             ctx,

@@ -2,7 +2,7 @@
 
 use crate::flow::{
     base::{read::find::Finder, records::callbacks::Callbacks},
-    life::{cancel::Canceller, erase::Eraser, reschedule::Changer},
+    life::{cancel::Canceller, erase::Eraser, reschedule::Rescheduler},
     stages::{letters::desk, schedules::tasks::RunTasks, tree::retry::Retrier},
 };
 
@@ -11,7 +11,7 @@ use crate::flow::{
 pub(in crate::flow) struct Changers {
     pub(in crate::flow) finder: Finder,
     pub(in crate::flow) canceller: Canceller,
-    pub(in crate::flow) changer: Changer,
+    pub(in crate::flow) rescheduler: Rescheduler,
     pub(in crate::flow) letters: desk::Desk,
     pub(in crate::flow) eraser: Eraser,
     pub(in crate::flow) retrier: Retrier,

@@ -167,7 +167,7 @@ impl Work {
             Box::new(move |task| task.generation == item.generation && fits(&filter, task));
         let moved = self
             .by
-            .changer
+            .rescheduler
             .reschedule(item.id, target, Some(holds))
             .await;
         match moved {
@@ -193,7 +193,7 @@ impl Work {
 
     async fn redrive(&self, item: JobItem) -> End {
         let holds: Condition = Box::new(move |task| is_dead_since(task, item));
-        match self.by.changer.run(item.id, Some(holds)).await {
+        match self.by.rescheduler.run(item.id, Some(holds)).await {
             Err(fault) => fault.into(),
             Ok(Some((RescheduleOutcome::Rescheduled, _))) => End::Done,
             // An earlier try of this page may have redriven it.

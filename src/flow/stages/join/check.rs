@@ -26,7 +26,7 @@ use crate::{
         life::{
             cancel::Canceller,
             door::{Applied, Basis, Door},
-            reschedule::Changer,
+            reschedule::Rescheduler,
             unfinished::Finisher,
         },
     },
@@ -81,7 +81,7 @@ pub(in crate::flow) struct Checker {
     pub(super) door: Door,
     pub(super) finder: Finder,
     pub(super) finisher: Finisher,
-    changer: Changer,
+    rescheduler: Rescheduler,
     canceller: Canceller,
 }
 
@@ -93,7 +93,7 @@ impl Checker {
         door: Door,
         finder: Finder,
         finisher: Finisher,
-        changer: Changer,
+        rescheduler: Rescheduler,
         canceller: Canceller,
     ) -> Self {
         Self {
@@ -101,7 +101,7 @@ impl Checker {
             door,
             finder,
             finisher,
-            changer,
+            rescheduler,
             canceller,
         }
     }
@@ -206,7 +206,7 @@ impl Checker {
         };
         self.ctx.joins.leave(waiter);
         let start = waiter.first_start().max(ended.unwrap_or(now));
-        Box::pin(self.changer.release(waiter, &spec, start)).await
+        Box::pin(self.rescheduler.release(waiter, &spec, start)).await
     }
 
     /// Tells whether a dependency is open, so that nothing is to be done, where a check need not look further than that.

@@ -18,7 +18,7 @@ use crate::{
         life::{
             door::{By, settle_debts},
             erase::{Erased, Eraser, Of},
-            reschedule::Changer,
+            reschedule::Rescheduler,
         },
     },
     limits::{DRY_RUN_SAMPLE, REDRIVES_IN_FLIGHT_MAX},
@@ -66,18 +66,22 @@ pub struct Preview {
 #[derive(Debug, Clone)]
 pub struct Desk {
     ctx: Arc<Context>,
-    changer: Changer,
+    rescheduler: Rescheduler,
     eraser: Eraser,
 }
 
 impl Desk {
     /// Works through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, changer: Changer, eraser: Eraser) -> Self {
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        rescheduler: Rescheduler,
+        eraser: Eraser,
+    ) -> Self {
         Self {
             eraser,
             ctx,
-            changer,
+            rescheduler,
         }
     }
 
@@ -164,7 +168,7 @@ impl Desk {
     pub async fn redrive(&self, ids: &[TaskId]) -> Vec<Redriven> {
         stream::iter(ids.to_vec())
             .map(|id| async move {
-                let answer = self.changer.redrive(id).await?;
+                let answer = self.rescheduler.redrive(id).await?;
                 Ok(answer.map(|(outcome, view)| (outcome == RescheduleOutcome::Rescheduled, view)))
             })
             .buffered(REDRIVES_IN_FLIGHT_MAX)

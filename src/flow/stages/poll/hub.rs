@@ -322,7 +322,7 @@ mod tests {
                 stall_max: Duration::from_secs(5),
             },
             contents: Budget::default(),
-            handed: Default::default(),
+            turn_queue: Default::default(),
             pokes: Default::default(),
             joins: Default::default(),
             outbox: Outbox::default(),

@@ -11,13 +11,13 @@
 //! share conditional writes.
 //!
 //! Crash points: a task may be claimed and not handed over. A dropped connection then releases it at once
-//! ([`Handout`]), and a node that dies leaves it to the task's look. If a task was handed over and lost
+//! ([`ClaimBatch`]), and a node that dies leaves it to the task's look. If a task was handed over and lost
 //! behind our socket, the worker's missing heartbeat reveals it.
 
 mod apart;
 mod buffer;
+mod claim_batch;
 mod feed;
-mod handout;
 mod hub;
 mod line;
 pub(in crate::flow) mod survivor;
@@ -27,7 +27,7 @@ use std::{fmt, sync::Arc, time::Duration};
 use tokio::sync::oneshot;
 use tokio_util::task::TaskTracker;
 
-pub use self::handout::Handout;
+pub use self::claim_batch::ClaimBatch;
 use self::{buffer::Item, feed::Feed, hub::Hub};
 use crate::{
     flow::{
@@ -99,7 +99,7 @@ impl fmt::Debug for Poller {
 
 /// The outcome of a batch.
 struct Claimed {
-    handout: Handout,
+    handout: ClaimBatch,
     fault: Option<Fault>,
 }
 
@@ -129,7 +129,10 @@ impl Poller {
     ///
     /// # Errors
     /// [`Refusal`].
-    pub(super) async fn poll(self: &Arc<Self>, request: PollRequest) -> Result<Handout, Refusal> {
+    pub(super) async fn poll(
+        self: &Arc<Self>,
+        request: PollRequest,
+    ) -> Result<ClaimBatch, Refusal> {
         let time = &self.ctx.time;
         let begun = time.moment();
         // A poll that does not want to wait shall also find what lies ready in the queue.
@@ -215,8 +218,8 @@ impl Poller {
         });
     }
 
-    fn nothing(self: &Arc<Self>) -> Handout {
-        Handout::new(Arc::clone(self), Vec::new(), Duration::ZERO, None)
+    fn nothing(self: &Arc<Self>) -> ClaimBatch {
+        ClaimBatch::new(Arc::clone(self), Vec::new(), Duration::ZERO, None)
     }
 
     /// Answers a poll whose time is up.
@@ -224,7 +227,7 @@ impl Poller {
         self: &Arc<Self>,
         callbacks: &[String],
         fault: Option<Fault>,
-    ) -> Result<Handout, Refusal> {
+    ) -> Result<ClaimBatch, Refusal> {
         if let Some(fault) = fault {
             return Err(fault.into());
         }
@@ -317,7 +320,7 @@ impl Poller {
         self.hub.handled(done);
         self.hub.put_back(again);
         Claimed {
-            handout: Handout::new(self, tasks, waited, room),
+            handout: ClaimBatch::new(self, tasks, waited, room),
             fault,
         }
     }

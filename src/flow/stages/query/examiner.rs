@@ -21,8 +21,8 @@ use crate::{
         clock::ClockRow,
         ids::{NodeId, TaskId},
         limit::Limits,
+        local_quota,
         ordering::{self, Bound, Member, Sequence, Standing},
-        purse,
         record::{Kind, Name},
         row::{State, TaskRow},
         target::Target,
@@ -221,7 +221,7 @@ impl Examiner {
         let record = self.ctx.store.record(&name, Freshness::Quorum).await?;
         let value = record.and_then(|record| record.value);
         let pool = value.and_then(|value| decode_pool(value).ok());
-        let used_up = pool.and_then(|pool| purse::used_up(&pool, limits, now));
+        let used_up = pool.and_then(|pool| local_quota::used_up(&pool, limits, now));
         let certain = false;
         Ok(used_up.map(|bound| Limited { bound, certain }))
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::flow::{
     base::{
         context::Context,
-        entries::{leftovers::Leftovers, watermarks::Hands},
+        entries::{leftovers::Leftovers, watermarks::Watermarks},
         figures::{
             pending::Pending,
             recent::RecentActivity,
@@ -32,7 +32,7 @@ pub(in crate::flow) struct Remembered {
 }
 
 impl Remembered {
-    pub(in crate::flow) fn new(ctx: &Arc<Context>, hands: &Hands) -> Self {
+    pub(in crate::flow) fn new(ctx: &Arc<Context>, watermarks: &Watermarks) -> Self {
         let (pending, demand) = (Pending::new(ctx), Demand::new(Arc::clone(ctx)));
         let (deadlines, callbacks) = (Deadlines::new(ctx), Callbacks::new(Arc::clone(ctx)));
         let limiter = Limiter::new(Arc::clone(ctx), callbacks.clone(), deadlines.clone());
@@ -41,7 +41,7 @@ impl Remembered {
             deadlines,
             leftovers: Leftovers::new(
                 Arc::clone(ctx),
-                hands.clone(),
+                watermarks.clone(),
                 pending.clone(),
                 demand.clone(),
             ),

@@ -19,9 +19,9 @@ use crate::{
         life::{
             cancel::Canceller,
             door::{Applied, Basis, Door, Owing},
+            existence::ExistenceCheck,
             incoming::Incoming,
             register::Registrar,
-            standing::Standing,
         },
     },
     limits::{JOB_ITEMS_IN_FLIGHT_MAX, RECORD_RUN_OVER},
@@ -60,14 +60,14 @@ pub(in crate::flow) struct RunTasks {
     registrar: Registrar,
     door: Door,
     canceller: Canceller,
-    standing: Standing,
+    standing: ExistenceCheck,
 }
 
 impl RunTasks {
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
         (registrar, door, canceller): (Registrar, Door, Canceller),
-        standing: Standing,
+        standing: ExistenceCheck,
     ) -> Self {
         Self {
             ctx,

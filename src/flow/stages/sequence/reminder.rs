@@ -2,7 +2,7 @@
 //! else comes to it ([`Finisher`] has the reasons).
 //!
 //! Tasks that wait tell of their sequence by their looks and claims. A first task that has a row has a look, so it is left to
-//! that. This stage is apart from the usher, as it may have to search: turns that are passed on do not wait for it.
+//! that. This stage is apart from the dispatcher, as it may have to search: turns that are passed on do not wait for it.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::{
         },
         features::sequence::{
             leave,
-            turn::{First, Search, TurnKeeper},
+            turn::{First, Search, SequenceLock},
         },
         life::unfinished::Finisher,
     },
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Reminder {
     ctx: Arc<Context>,
-    turns: TurnKeeper,
+    turns: SequenceLock,
     finisher: Finisher,
 }
 
@@ -44,7 +44,7 @@ impl Reminder {
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        turns: TurnKeeper,
+        turns: SequenceLock,
         finisher: Finisher,
     ) -> Self {
         Self {
@@ -56,7 +56,7 @@ impl Reminder {
 
     /// Looks after what is on the list until `stop`.
     pub(in crate::flow) async fn run(self, stop: CancellationToken) {
-        let held = self.ctx.handed.held();
+        let held = self.ctx.turn_queue.held();
         while !stop.is_cancelled() {
             let batch = held.take(self.ctx.time.moment(), SEQUENCES_HELD_AT_ONCE);
             if !batch.is_empty() {
@@ -105,7 +105,7 @@ impl Reminder {
     /// was never made sure, so no client was told of it.
     ///
     /// The turn is written in place of what was read before all this. A registration that comes meanwhile touches it, and so
-    /// does a claim ([`TurnKeeper::ask`]): nothing is taken then. One that comes later finds its place before the bound.
+    /// does a claim ([`SequenceLock::ask`]): nothing is taken then. One that comes later finds its place before the bound.
     async fn finish_holder(
         &self,
         sequence: &Sequence,
@@ -127,7 +127,7 @@ impl Reminder {
         if let Written::Done(_) = sequences::write(&self.ctx, sequence, there, turn).await? {
             tracing::debug!(task = %holder.id, "a turn was taken from a task that was never registered");
             let now = self.ctx.time.moment();
-            self.ctx.handed.add(sequence.clone(), now);
+            self.ctx.turn_queue.add(sequence.clone(), now);
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! The feller cancels trees as a whole, for the forester of clients and for the checks that go on with it.
+//! The tree canceller cancels trees as a whole, for the tree reader of clients and for the checks that go on with it.
 //!
 //! ```text
 //! look at the parent -> its record: cancelled -> its own run -> its children -> the same below each of them
@@ -62,14 +62,14 @@ pub(super) struct Told {
     pub(super) requested: u64,
 }
 
-/// The feller. Cheap to clone.
+/// The tree canceller. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct Feller {
+pub(in crate::flow) struct TreeCanceller {
     ctx: Arc<Context>,
     canceller: Canceller,
 }
 
-impl Feller {
+impl TreeCanceller {
     /// Cancels through these.
     #[must_use]
     pub(in crate::flow) const fn new(ctx: Arc<Context>, canceller: Canceller) -> Self {

@@ -7,8 +7,8 @@
 //! - [`read`] shows a tree to people, and cancels it for them.
 
 pub(in crate::flow) mod cancel;
+pub(in crate::flow) mod completion;
 pub mod read;
 pub(in crate::flow) mod release;
 pub(in crate::flow) mod reopen;
 pub mod retry;
-pub(in crate::flow) mod tend;

@@ -1,4 +1,4 @@
-//! The forester shows trees to people, lists children, and cancels a task with all below it.
+//! The reader of trees shows trees to people, lists children, and cancels a task with all below it.
 //!
 //! All of it is read from the rows of children, level by level, within bounds. A child that is being added may be missing.
 
@@ -7,7 +7,7 @@ use std::{
     sync::Arc,
 };
 
-use super::cancel::{Feller, Marked};
+use super::cancel::{Marked, TreeCanceller};
 use crate::{
     flow::{
         base::{
@@ -78,29 +78,29 @@ pub struct TreeCancelled {
     pub complete: bool,
 }
 
-/// The forester. Cheap to clone.
+/// The reader of trees. Cheap to clone.
 #[derive(Debug, Clone)]
-pub struct Forester {
+pub struct TreeReader {
     ctx: Arc<Context>,
     finder: Finder,
     canceller: Canceller,
-    feller: Feller,
+    tree_canceller: TreeCanceller,
 }
 
-impl Forester {
+impl TreeReader {
     /// Reads and cancels through these.
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
         finder: Finder,
         canceller: Canceller,
-        feller: Feller,
+        tree_canceller: TreeCanceller,
     ) -> Self {
         Self {
             ctx,
             finder,
             canceller,
-            feller,
+            tree_canceller,
         }
     }
 
@@ -214,7 +214,7 @@ impl Forester {
     pub async fn cancel(&self, root: TaskId) -> Result<Option<TreeCancelled>, Fault> {
         let seen = self.finder.listed(root).await?;
         let mut marked = match seen.filter(|task| task.spec.is_parent()) {
-            Some(task) => Some(self.feller.begin(root, &task.spec).await?),
+            Some(task) => Some(self.tree_canceller.begin(root, &task.spec).await?),
             None => None,
         };
         let answer = self.canceller.cancel(&[root]).await.pop();
@@ -223,7 +223,7 @@ impl Forester {
         };
         if marked.is_none() && task.spec.is_parent() {
             // It has got its first child meanwhile.
-            marked = Some(self.feller.begin(root, &task.spec).await?);
+            marked = Some(self.tree_canceller.begin(root, &task.spec).await?);
         }
         let outcome = match (marked, own) {
             (Some(Marked::Now), CancelOutcome::CancelRequested) | (None, _) => own,
@@ -254,7 +254,7 @@ impl Forester {
                     done.complete = false;
                     return Ok(());
                 }
-                let told = self.feller.children(parent, &at, left).await?;
+                let told = self.tree_canceller.children(parent, &at, left).await?;
                 left -= told.open.min(left);
                 done.cancelled += told.cancelled;
                 done.requested += told.requested;

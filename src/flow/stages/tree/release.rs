@@ -1,4 +1,4 @@
-//! The releaser lets children go that wait for the own run of their parent, for the tender: they start, or end with it.
+//! The releaser lets children go that wait for the own run of their parent, for the completer: they start, or end with it.
 //!
 //! It reads the rows of those that wait ([`crate::model::family::WAITING`]) after the run has ended. An add that comes meanwhile
 //! pokes the parent behind its rows. After a crash the next check does the rest: the look of the parent asks for it.
@@ -17,7 +17,7 @@ use crate::{
             rows::stored,
             tables::trees::{self, Cursor},
         },
-        life::{cancel::Canceller, reschedule::Changer},
+        life::{cancel::Canceller, reschedule::Rescheduler},
     },
     limits::{CHILDREN_PAGE, RELEASES_IN_FLIGHT_MAX},
     model::{
@@ -35,7 +35,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Releaser {
     ctx: Arc<Context>,
-    changer: Changer,
+    rescheduler: Rescheduler,
     canceller: Canceller,
     opener: Opener,
 }
@@ -45,13 +45,13 @@ impl Releaser {
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        changer: Changer,
+        rescheduler: Rescheduler,
         canceller: Canceller,
         opener: Opener,
     ) -> Self {
         Self {
             ctx,
-            changer,
+            rescheduler,
             canceller,
             opener,
         }
@@ -144,7 +144,7 @@ impl Releaser {
         }
         let end = parent.detail.end_time.unwrap_or_else(|| self.ctx.now());
         let start = id.first_start().max(end);
-        Box::pin(self.changer.release(id, spec, start)).await
+        Box::pin(self.rescheduler.release(id, spec, start)).await
     }
 
     /// Lets children wait again that were cancelled with a run of their parent, if it runs once more or has succeeded by now:

@@ -21,7 +21,7 @@ use crate::{
             rows::stored,
             tables::trees::{self, Read, Written},
         },
-        life::reschedule::Changer,
+        life::reschedule::Rescheduler,
     },
     limits::{FAMILY_RACES_MAX, TREE_LEVELS_OPENED_MAX},
     model::{
@@ -58,14 +58,14 @@ struct Level {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Opener {
     ctx: Arc<Context>,
-    changer: Changer,
+    rescheduler: Rescheduler,
 }
 
 impl Opener {
     /// Opens through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, changer: Changer) -> Self {
-        Self { ctx, changer }
+    pub(in crate::flow) const fn new(ctx: Arc<Context>, rescheduler: Rescheduler) -> Self {
+        Self { ctx, rescheduler }
     }
 
     /// Opens the tree of a parent, and all trees above it that have ended. The row of a child is open below it by then, so it
@@ -147,7 +147,7 @@ impl Opener {
                     return Ok(None);
                 }
             }
-            if !self.changer.tree_again(&level.row, level.round).await? {
+            if !self.rescheduler.tree_again(&level.row, level.round).await? {
                 return Ok(None);
             }
             self.ctx.pokes.add(id, self.ctx.time.moment());
@@ -175,7 +175,7 @@ impl Opener {
     /// # Errors
     /// When the store is away; repeating it is safe.
     pub(super) async fn takes_key(&self, root: &TaskRow) -> Result<bool, Fault> {
-        self.changer.takes_key(root).await
+        self.rescheduler.takes_key(root).await
     }
 
     /// Lets a task begin a round for which its row above is open, and below whose parent tasks may run. A root has no row.
@@ -199,7 +199,7 @@ impl Opener {
                 }
             }
         }
-        if again::is_one(row, opened.run) && self.changer.run_again(row, opened).await? {
+        if again::is_one(row, opened.run) && self.rescheduler.run_again(row, opened).await? {
             return Ok(Begun::Run);
         }
         if again::can_wait(row) && self.wait(row, opened.round).await? {
@@ -220,7 +220,7 @@ impl Opener {
         };
         let waiting = trees::opened(&self.ctx, parent, row.id, &row.detail.spec, opened);
         trees::put_waiting(&self.ctx, vec![waiting]).await?;
-        let waits = self.changer.wait_again(row, round).await?;
+        let waits = self.rescheduler.wait_again(row, round).await?;
         // Behind its rows: the own run of the parent may have ended before these were there.
         self.ctx.pokes.add(parent, self.ctx.time.moment());
         Ok(waits)
@@ -230,9 +230,9 @@ impl Opener {
     async fn leave(&self, row: &TaskRow, round: u32) -> Result<Begun, Fault> {
         let is_tree = row.detail.spec.is_parent() && !row.detail.erased;
         let left = if is_tree {
-            self.changer.tree_again(row, round).await?
+            self.rescheduler.tree_again(row, round).await?
         } else {
-            self.changer.leave_out(row, round).await?
+            self.rescheduler.leave_out(row, round).await?
         };
         if !left {
             return Ok(Begun::Before);

@@ -83,7 +83,7 @@ fn is_busy(walk: &Walk, at: Millis) -> bool {
         joins.ended.next(),
         joins.failed.next(),
         joins.asked.next(),
-        ctx.handed.passed().next(),
+        ctx.turn_queue.passed().next(),
     ];
     let claims = walk.service.poller.as_ref();
     !walk.terms.are_done(ctx.shape(), at, now)

@@ -23,7 +23,7 @@ use crate::{
     flow::{
         base::{
             context::{Context, Firing, Lane, Stepped},
-            entries::{entry_writer::Placer, leftovers::Leftovers},
+            entries::{entry_writer::EntryWriter, leftovers::Leftovers},
             permits::catch_up::CatchUp,
         },
         life::{
@@ -50,7 +50,7 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Publisher {
     ctx: Arc<Context>,
-    placer: Placer,
+    entry_writer: EntryWriter,
     sender: Sender,
     looker: Looker,
     catch_up: Arc<CatchUp>,
@@ -61,7 +61,7 @@ pub(in crate::flow) struct Publisher {
 impl Publisher {
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        placer: Placer,
+        entry_writer: EntryWriter,
         sender: Sender,
         looker: Looker,
         catch_up: Arc<CatchUp>,
@@ -70,7 +70,7 @@ impl Publisher {
     ) -> Self {
         Self {
             ctx,
-            placer,
+            entry_writer,
             sender,
             looker,
             catch_up,
@@ -178,7 +178,7 @@ impl Publisher {
             }
         };
         let looks = late.iter().map(later).collect();
-        for (mut held, placed) in late.into_iter().zip(self.placer.place(looks).await) {
+        for (mut held, placed) in late.into_iter().zip(self.entry_writer.place(looks).await) {
             if placed.is_ok() {
                 done.push(held.number);
             } else {
@@ -366,7 +366,7 @@ impl Publisher {
         let placed = if flaw::is(Flaw::SpillNotWritten) {
             copies.into_iter().map(Ok).collect()
         } else {
-            self.placer.place(copies).await
+            self.entry_writer.place(copies).await
         };
         let (mut marks, mut moved) = (Vec::new(), Vec::new());
         for (held, placed) in spills.into_iter().zip(placed) {
@@ -385,7 +385,7 @@ impl Publisher {
                 again.push(held);
             }
         }
-        for (held, marked) in moved.into_iter().zip(self.placer.mark(marks).await) {
+        for (held, marked) in moved.into_iter().zip(self.entry_writer.mark(marks).await) {
             if marked.is_ok() || flaw::is(Flaw::OldPlaceNotMarked) {
                 done.push(held.number);
             } else {
@@ -401,7 +401,7 @@ impl Publisher {
             .put_back(again, self.ctx.now().after(limits::STEP_PAUSE));
     }
 
-    /// Hands over what is due until the term ends.
+    /// Watermarks over what is due until the term ends.
     pub(in crate::flow) async fn run(self) {
         let mut firing = Firing::new(self.ctx.publisher.records_at_once());
         loop {

@@ -8,7 +8,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use crate::{
     flow::{
         base::{context::Context, records::callbacks::Passage},
-        features::{gate::gatekeeper::Gates, sequence::turn::TurnKeeper},
+        features::{gate::gatekeeper::Gates, sequence::turn::SequenceLock},
         life::sending::{Sending, Unsent},
     },
     model::{
@@ -60,7 +60,7 @@ pub(super) fn hold_gated(
 /// Holds back tasks of sequences while another task has the turn, and returns which. They are looked at again a step later: the
 /// end of the other task publishes the next one, and the look is for the case that this is lost.
 pub(super) async fn hold_behind(
-    turns: &TurnKeeper,
+    turns: &SequenceLock,
     grid: impl Fn(&Entry) -> Grid,
     looks: &[&Entry],
     decisions: &mut [Decision],

@@ -18,13 +18,13 @@ use crate::{
         base::{
             api::Fault,
             context::Context,
-            entries::entry_writer::Placer,
+            entries::entry_writer::EntryWriter,
             figures::unclaimed::Demand,
             permits::read_permits::ReadPermits,
             read::find::Finder,
             rows::{beats, stored},
         },
-        features::{join::waiter::awaits, key::keys::Keys, sequence::turn::TurnKeeper},
+        features::{join::waiter::awaits, key::keys::Keys, sequence::turn::SequenceLock},
         life::{
             door::{Applied, Basis, By, Door, keep_redriven, settle_debts},
             enter::Entrance,
@@ -52,14 +52,14 @@ use crate::{
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Looker {
     ctx: Arc<Context>,
-    placer: Placer,
+    entry_writer: EntryWriter,
     entrance: Entrance,
     sender: Sender,
     republisher: Republisher,
     door: Door,
     keys: Keys,
     turns: Arc<ReadPermits>,
-    turn_keeper: TurnKeeper,
+    sequence_lock: SequenceLock,
     demand: Demand,
 }
 
@@ -95,7 +95,7 @@ impl Looker {
     #[must_use]
     pub(in crate::flow) fn new(
         ctx: Arc<Context>,
-        (placer, entrance): (Placer, Entrance),
+        (entry_writer, entrance): (EntryWriter, Entrance),
         (sender, republisher): (Sender, Republisher),
         door: Door,
         turns: Arc<ReadPermits>,
@@ -104,9 +104,9 @@ impl Looker {
         let finder = Finder::new(Arc::clone(&ctx));
         Self {
             keys: Keys::new(Arc::clone(&ctx)),
-            turn_keeper: TurnKeeper::new(Arc::clone(&ctx), finder),
+            sequence_lock: SequenceLock::new(Arc::clone(&ctx), finder),
             ctx,
-            placer,
+            entry_writer,
             entrance,
             sender,
             republisher,
@@ -140,7 +140,7 @@ impl Looker {
         let gates = self.sender.gatekeeper().gates();
         let grid = |look: &Entry| Grid::of(look.key.id, self.ctx.shape());
         let gated = hold_gated(&gates, grid, looks, &mut decisions, &known.rows, now);
-        let behind = hold_behind(&self.turn_keeper, grid, looks, &mut decisions, now).await;
+        let behind = hold_behind(&self.sequence_lock, grid, looks, &mut decisions, now).await;
         // A task that is to be published waits for a worker, also while the message before is still in the queue.
         self.note_demand(looks, &decisions, &known.rows, now);
         // They wait for their gates or turns, and for no worker.
@@ -333,7 +333,7 @@ impl Looker {
         if successors.is_empty() || flaw::is(Flaw::LookWithoutSuccessor) {
             return results;
         }
-        let placed = self.placer.place(successors).await;
+        let placed = self.entry_writer.place(successors).await;
         for ((index, published), placed) in places.into_iter().zip(placed) {
             if let (Some(result), Err(fault)) = (results.get_mut(index), placed) {
                 *result = Err(Undone { fault, published });
@@ -455,7 +455,7 @@ impl Looker {
                 if row.waits_for_children() {
                     // This look has no successor. Another one finds out that the task has ended.
                     let look = look_at_tree(&self.ctx, row);
-                    for placed in self.placer.place(vec![look]).await {
+                    for placed in self.entry_writer.place(vec![look]).await {
                         placed?;
                     }
                 }

@@ -21,7 +21,7 @@ use super::{
 use crate::{
     flaw::{self, Flaw},
     flow::{
-        base::{context::Context, entries::watermarks::Hands},
+        base::{context::Context, entries::watermarks::Watermarks},
         stages::cluster::members::Members,
     },
     limits,
@@ -50,7 +50,7 @@ pub enum Ticked {
 #[derive(Debug)]
 pub struct Clock {
     ctx: Arc<Context>,
-    hands: Hands,
+    watermarks: Watermarks,
     members: Members,
     stages: Stages,
     wheel: WheelNumber,
@@ -79,14 +79,14 @@ impl Clock {
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        hands: Hands,
+        watermarks: Watermarks,
         members: Members,
         stages: Stages,
         wheel: WheelNumber,
     ) -> Self {
         Self {
             ctx,
-            hands,
+            watermarks,
             members,
             stages,
             wheel,
@@ -110,7 +110,7 @@ impl Clock {
             Some(row) => row,
             None => self.read().await?,
         };
-        self.hands.learn(self.wheel, &row);
+        self.watermarks.learn(self.wheel, &row);
         if row.owner != self.ctx.me {
             self.end("lost");
         }
@@ -231,7 +231,7 @@ impl Clock {
 
     /// Takes a row that is known to be in the store.
     fn adopt(&mut self, row: ClockRow, sent: Moment, reason: Reason) {
-        self.hands.learn(self.wheel, &row);
+        self.watermarks.learn(self.wheel, &row);
         let result = reason_name(reason);
         metrics::counter!("tickwheel_ticks_total", "result" => result).increment(1);
         if row.owner != self.ctx.me {
@@ -269,7 +269,7 @@ impl Clock {
 
     /// Takes notice that another row than ours is in the store.
     fn lose(&mut self, current: &ClockRow) {
-        self.hands.learn(self.wheel, current);
+        self.watermarks.learn(self.wheel, current);
         metrics::counter!("tickwheel_ticks_total", "result" => "lost").increment(1);
         self.end("lost");
     }

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 use super::look::{Looker, of_generation, row_action};
 use crate::{
     flow::{
-        base::{api::Fault, context::Context, entries::watermarks::Hands},
+        base::{api::Fault, context::Context, entries::watermarks::Watermarks},
         features::{join::waiter::awaits, limit::deadlines::Deadlines},
         life::{
             near::{Near, NearTask},
@@ -89,7 +89,7 @@ pub async fn free_wheels(
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Recovery {
     pub(in crate::flow) ctx: Arc<Context>,
-    pub(in crate::flow) hands: Hands,
+    pub(in crate::flow) watermarks: Watermarks,
     pub(in crate::flow) looker: Looker,
     pub(in crate::flow) sender: Sender,
     pub(in crate::flow) near: Near,
@@ -211,7 +211,7 @@ impl Recovery {
             Some(fired) => fired,
             None => {
                 let row = underway.clock(wheel, Freshness::Serial).await?;
-                self.hands.learn(wheel, &row);
+                self.watermarks.learn(wheel, &row);
                 *place.fired.insert(row.fired)
             }
         };
@@ -320,7 +320,7 @@ impl Recovery {
         };
         let (start, wheel) = (sending.dispatch.start, sending.dispatch.id.wheel());
         // In a slot that is still open lies an entry of its own.
-        let is_near = self.ctx.tick().tick_of(start) <= self.hands.guess(wheel);
+        let is_near = self.ctx.tick().tick_of(start) <= self.watermarks.guess(wheel);
         is_near.then_some(sending)
     }
 

@@ -10,7 +10,7 @@ use super::held_back::is_first;
 use crate::{
     flaw::{self, Flaw},
     flow::{
-        base::{api::Fault, context::Context, entries::entry_writer::Placer},
+        base::{api::Fault, context::Context, entries::entry_writer::EntryWriter},
         life::{
             look_entries::look_soon,
             send::Sender,
@@ -44,17 +44,21 @@ pub(super) enum Sent {
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Republisher {
     ctx: Arc<Context>,
-    placer: Placer,
+    entry_writer: EntryWriter,
     sender: Sender,
 }
 
 impl Republisher {
     /// Publishes through the sender.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, placer: Placer, sender: Sender) -> Self {
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        entry_writer: EntryWriter,
+        sender: Sender,
+    ) -> Self {
         Self {
             ctx,
-            placer,
+            entry_writer,
             sender,
         }
     }
@@ -126,7 +130,7 @@ impl Republisher {
             return;
         }
         let count = looks.len();
-        let placed = self.placer.place(looks).await;
+        let placed = self.entry_writer.place(looks).await;
         let failed = placed.iter().filter(|placed| placed.is_err()).count();
         tracing::debug!(count, failed, "publications have failed: looks come soon");
     }

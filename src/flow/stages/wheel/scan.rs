@@ -27,7 +27,7 @@ use crate::{
     flow::base::{
         api::Fault,
         context::{Context, Stepped},
-        entries::entry_writer::Placer,
+        entries::entry_writer::EntryWriter,
         permits::{
             catch_up::{self, CatchUp, Patience},
             read_permits::{self, ReadPermits},
@@ -53,7 +53,7 @@ const READ_TIME: Duration = Duration::from_millis(500);
 #[derive(Debug, Clone)]
 pub(in crate::flow) struct Reader {
     pub(in crate::flow) ctx: Arc<Context>,
-    placer: Placer,
+    entry_writer: EntryWriter,
     catch_up: Arc<CatchUp>,
     turns: Arc<ReadPermits>,
     pub(in crate::flow) term: Arc<Term>,
@@ -62,14 +62,14 @@ pub(in crate::flow) struct Reader {
 impl Reader {
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        placer: Placer,
+        entry_writer: EntryWriter,
         catch_up: Arc<CatchUp>,
         turns: Arc<ReadPermits>,
         term: Arc<Term>,
     ) -> Self {
         Self {
             ctx,
-            placer,
+            entry_writer,
             catch_up,
             turns,
             term,
@@ -225,13 +225,13 @@ impl Reader {
         if looks.is_empty() || flaw::is(Flaw::NoLookBeforePublish) {
             return Ok(());
         }
-        for placed in self.placer.place(looks).await {
+        for placed in self.entry_writer.place(looks).await {
             placed?;
         }
         Ok(())
     }
 
-    /// Hands a page to the memory wheel and moves the cursor.
+    /// Watermarks a page to the memory wheel and moves the cursor.
     fn take(&self, cursor: Cursor, page: &Page, entries: Vec<Entry>) {
         let (tick_end, now) = (self.ctx.tick().end_of(cursor.tick), self.ctx.now());
         {

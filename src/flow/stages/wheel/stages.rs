@@ -15,7 +15,7 @@ use crate::{
     flow::{
         base::{
             context::Context,
-            entries::{entry_writer::Placer, leftovers::Leftovers},
+            entries::{entry_writer::EntryWriter, leftovers::Leftovers},
             panics,
             permits::{catch_up::CatchUp, read_permits::ReadPermits},
             read::find::Finder,
@@ -52,7 +52,7 @@ pub(in crate::flow) async fn keep<F>(
 #[derive(Debug, Clone)]
 pub struct Stages {
     pub(in crate::flow) ctx: Arc<Context>,
-    pub(in crate::flow) placer: Placer,
+    pub(in crate::flow) entry_writer: EntryWriter,
     pub(in crate::flow) sender: Sender,
     pub(in crate::flow) looker: Looker,
     pub(in crate::flow) door: Door,
@@ -72,14 +72,14 @@ impl Stages {
         self.terms.begin(term);
         let reader = Reader::new(
             Arc::clone(&self.ctx),
-            self.placer.clone(),
+            self.entry_writer.clone(),
             Arc::clone(&self.catch_up),
             Arc::clone(&self.turns),
             Arc::clone(term),
         );
         let publisher = Publisher::new(
             Arc::clone(&self.ctx),
-            self.placer.clone(),
+            self.entry_writer.clone(),
             self.sender.clone(),
             self.looker.clone(),
             Arc::clone(&self.catch_up),

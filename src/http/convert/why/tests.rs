@@ -15,7 +15,7 @@ use crate::{
         gate::{Gate, GateState},
         history::History,
         limit::{Limits, Rate},
-        purse::Bound,
+        local_quota::Bound,
         time::Millis,
         why::Open,
     },

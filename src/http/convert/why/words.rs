@@ -9,7 +9,7 @@ use crate::{
     model::{
         gate::{Gate, GateState},
         ids::TaskId,
-        purse::Bound,
+        local_quota::Bound,
         time::{Millis, rfc3339},
         why::{self as model, End, Open, What},
     },

@@ -7,11 +7,11 @@ use crate::{flow::base::api::NewTask, model::time::Millis};
 
 /// The starts that were given to the tasks of a request, by callback and ordering key.
 #[derive(Debug, Default)]
-pub(super) struct Line {
+pub(super) struct StartOrder {
     last: HashMap<(String, String), Millis>,
 }
 
-impl Line {
+impl StartOrder {
     /// Returns the start of the next task of the request: none is before `now`. Those of a sequence that start at once follow
     /// each other by a millisecond.
     pub(super) fn start(&mut self, task: &NewTask, now: Millis) -> Millis {

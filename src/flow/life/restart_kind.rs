@@ -46,7 +46,7 @@ impl Wanted {
 
 /// How a tracked task gets its new start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Way {
+pub(super) enum RestartKind {
     /// From a start that it waits for.
     Move,
     /// From its death.
@@ -57,7 +57,7 @@ pub(super) enum Way {
     Again(Opened),
 }
 
-impl Way {
+impl RestartKind {
     /// Returns the way from this row; none when it is too late. A dead task that is not shown any more stays as it is.
     pub(super) fn of(row: Option<&TaskRow>, wanted: Wanted, now: Millis) -> Option<Self> {
         if let Wanted::Again(_, opened) = wanted {

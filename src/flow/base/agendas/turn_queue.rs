@@ -12,13 +12,13 @@ use crate::{
 
 /// The lists of a node.
 #[derive(Debug)]
-pub struct Handed {
+pub struct TurnQueue {
     passed: Agenda<Sequence>,
     held: Agenda<Sequence>,
     ahead: Ahead,
 }
 
-impl Default for Handed {
+impl Default for TurnQueue {
     fn default() -> Self {
         Self {
             passed: Agenda::new(SEQUENCES_HANDED_MAX),
@@ -28,13 +28,13 @@ impl Default for Handed {
     }
 }
 
-impl Handed {
+impl TurnQueue {
     /// Returns the tasks that went out, where the queue is of this process.
     pub(in crate::flow) const fn ahead(&self) -> &Ahead {
         &self.ahead
     }
 
-    /// Returns the sequences whose turn was passed on, for the usher.
+    /// Returns the sequences whose turn was passed on, for the dispatcher.
     pub(in crate::flow) const fn passed(&self) -> &Agenda<Sequence> {
         &self.passed
     }
@@ -81,7 +81,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_sequence_is_there_once_and_comes_at_its_time() {
-        let (list, now) = (Handed::default(), TimeSource::real().moment());
+        let (list, now) = (TurnQueue::default(), TimeSource::real().moment());
         let later = now.after(Duration::from_secs(1));
         list.add(sequence("a"), now);
         list.add(sequence("a"), now);
@@ -99,7 +99,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_reminder_is_there_once_beside_a_turn_and_has_a_bound() {
-        let (list, now) = (Handed::default(), TimeSource::real().moment());
+        let (list, now) = (TurnQueue::default(), TimeSource::real().moment());
         let later = now.after(Duration::from_secs(1));
         list.remind(sequence("a"), later);
         list.remind(sequence("a"), now);

@@ -15,7 +15,7 @@ use crate::{
         base::{
             api::{Fault, TaskView, View},
             context::Context,
-            entries::watermarks::Hands,
+            entries::watermarks::Watermarks,
             read::find::{Finder, Subject, unwritten_view, view_of_row},
         },
         features::sequence::place,
@@ -33,17 +33,25 @@ use crate::{
 
 /// The check.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct Standing {
+pub(in crate::flow) struct ExistenceCheck {
     ctx: Arc<Context>,
-    hands: Hands,
+    watermarks: Watermarks,
     finder: Finder,
 }
 
-impl Standing {
+impl ExistenceCheck {
     /// Reads through these.
     #[must_use]
-    pub(in crate::flow) const fn new(ctx: Arc<Context>, hands: Hands, finder: Finder) -> Self {
-        Self { ctx, hands, finder }
+    pub(in crate::flow) const fn new(
+        ctx: Arc<Context>,
+        watermarks: Watermarks,
+        finder: Finder,
+    ) -> Self {
+        Self {
+            ctx,
+            watermarks,
+            finder,
+        }
     }
 
     /// Returns each task as it is now if it stands; none when it has to be registered (again).
@@ -121,7 +129,7 @@ impl Standing {
                 ..
             } => Ok(false),
             Kind::Due { .. } | Kind::Look { .. } => {
-                let opened = self.hands.opened(entry.key.wheel()).await?;
+                let opened = self.watermarks.opened(entry.key.wheel()).await?;
                 if self.is_open(entry, opened) && self.is_kept(entry).await? {
                     return Ok(true);
                 }
@@ -144,7 +152,7 @@ impl Standing {
         for written in self.ctx.store.put_entries(slice::from_ref(entry)).await {
             written?;
         }
-        let opened = self.hands.opened(entry.key.wheel()).await?;
+        let opened = self.watermarks.opened(entry.key.wheel()).await?;
         Ok(self.is_open(entry, opened))
     }
 
@@ -164,7 +172,7 @@ impl Standing {
         points.sort_unstable();
         points.dedup();
         let found = self.ctx.store.find_entries(id, &points).await?;
-        let opened = self.hands.opened(id.wheel()).await?;
+        let opened = self.watermarks.opened(id.wheel()).await?;
         let is_ahead =
             |entry: &&Entry| matches!(entry.kind, Kind::Look { .. }) && self.is_open(entry, opened);
         match found.iter().find(is_ahead) {

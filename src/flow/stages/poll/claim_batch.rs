@@ -15,10 +15,10 @@ use crate::{
 /// Times a release is tried; then the task's look comes back to it.
 const RELEASES_MAX: usize = 5;
 
-/// Tasks that a poll has claimed. If it is dropped before [`Handout::accept`], others can run them at once:
+/// Tasks that a poll has claimed. If it is dropped before [`ClaimBatch::accept`], others can run them at once:
 /// the connection of the worker was lost, and a task must not wait for its claim to run out.
 #[derive(Debug)]
-pub struct Handout {
+pub struct ClaimBatch {
     poller: Arc<Poller>,
     /// Each with the time it was due.
     tasks: Vec<(ClaimedTask, Millis)>,
@@ -27,7 +27,7 @@ pub struct Handout {
     _room: Option<Portion>,
 }
 
-impl Handout {
+impl ClaimBatch {
     pub(super) const fn new(
         poller: Arc<Poller>,
         tasks: Vec<(ClaimedTask, Millis)>,
@@ -70,7 +70,7 @@ impl Handout {
     }
 }
 
-impl Drop for Handout {
+impl Drop for ClaimBatch {
     fn drop(&mut self) {
         let tasks = mem::take(&mut self.tasks);
         // Without a runtime the process is at its end, and the looks come back to the tasks.

@@ -8,10 +8,10 @@
 
 use std::collections::BTreeMap;
 
-pub use super::below::{ChildStart, NewChild, count};
+pub use super::descendants::{ChildStart, NewChild, count};
 use super::{
     asked::{Answer, AskedTask, Asker, Decided, Then},
-    below::Grown,
+    descendants::Grown,
     enter::unanswered,
     incoming::Incoming,
 };
@@ -37,7 +37,7 @@ impl Asker {
     ///
     /// # Errors
     /// When it may not be durable. A request without an id of its own or a mark may then be there in part.
-    pub(in crate::flow) async fn plant(&self, tree: NewTree) -> Result<Answer, Fault> {
+    pub(in crate::flow) async fn register_tree(&self, tree: NewTree) -> Result<Answer, Fault> {
         let NewTree { mut root, children } = tree;
         if root.id.is_none() {
             root.task.start = root.task.start.max(self.ctx.now());

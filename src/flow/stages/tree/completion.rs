@@ -1,8 +1,8 @@
-//! The tender checks for a node whether the trees of parents have ended, when children of them have.
+//! The completer checks for a node whether the trees of parents have ended, when children of them have.
 //!
 //! A check sweeps over the rows of the children, from where the one before stopped, up to the first child that goes on. If there
 //! is none, it closes the record, reads all rows once more, and ends the tree or opens it again. Any number of checks may run at
-//! once, on any nodes ([`crate::model::family`]). The memory of the tender is a hint: a node that dies leaves the trees to
+//! once, on any nodes ([`crate::model::family`]). The memory of the completer is a hint: a node that dies leaves the trees to
 //! the looks of their parents.
 
 use std::{collections::HashMap, sync::Arc, time::Duration};
@@ -11,7 +11,7 @@ use parking_lot::{Mutex, MutexGuard};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
-use super::{cancel::Feller, release::Releaser, reopen::Opener};
+use super::{cancel::TreeCanceller, release::Releaser, reopen::Opener};
 use crate::{
     flaw::{self, Flaw},
     flow::{
@@ -81,20 +81,20 @@ enum Rows {
     Open(Box<Open>),
 }
 
-/// The tender of a node. Cheap to clone.
+/// The completer of a node. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct Tender {
+pub(in crate::flow) struct TreeCompleter {
     ctx: Arc<Context>,
     door: Door,
     finisher: Finisher,
     registrar: Registrar,
     releaser: Releaser,
     opener: Opener,
-    feller: Feller,
+    tree_canceller: TreeCanceller,
     tended: Arc<Mutex<HashMap<TaskId, Tended>>>,
 }
 
-impl Tender {
+impl TreeCompleter {
     /// Checks by these.
     #[must_use]
     pub(in crate::flow) fn new(
@@ -103,7 +103,7 @@ impl Tender {
         finisher: Finisher,
         registrar: Registrar,
         releaser: Releaser,
-        (opener, feller): (Opener, Feller),
+        (opener, tree_canceller): (Opener, TreeCanceller),
     ) -> Self {
         Self {
             ctx,
@@ -112,7 +112,7 @@ impl Tender {
             registrar,
             releaser,
             opener,
-            feller,
+            tree_canceller,
             tended: Arc::default(),
         }
     }
@@ -252,7 +252,7 @@ impl Tender {
             self.memory().remove(&parent);
             return Ok(());
         }
-        self.feller.own_run(parent).await?;
+        self.tree_canceller.own_run(parent).await?;
         self.fell(parent).await.map(drop)
     }
 
@@ -263,7 +263,7 @@ impl Tender {
         let known = known.map(|known| known.untold.unwrap_or(known.cursor));
         let (mut from, mut left) = (known.unwrap_or_default(), TREE_CANCELS_MAX);
         loop {
-            let told = self.feller.children(parent, &from, left).await?;
+            let told = self.tree_canceller.children(parent, &from, left).await?;
             left -= told.open.min(left);
             for below in told.marked {
                 self.ctx.pokes.add(below, self.ctx.time.moment());

@@ -19,7 +19,7 @@ tokio::task_local! {
 ///
 /// # Errors
 /// [`Fault::Unknown`] when it panicked, or the process ends.
-pub(in crate::flow) async fn whole<T: Send + 'static>(
+pub(in crate::flow) async fn run_to_completion<T: Send + 'static>(
     call: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Fault> {
     let gone = CancellationToken::new();

@@ -1,6 +1,6 @@
-//! The purse holds for one node what it was given of the limits of a callback, until tasks take it.
+//! The quota holds for one node what it was given of the limits of a callback, until tasks take it.
 //!
-//! It says how many tasks may go now ([`Purse::admit`]), what to ask the [pool](super::limit) for ([`Purse::asks`]), and when
+//! It says how many tasks may go now ([`LocalQuota::admit`]), what to ask the [pool](super::limit) for ([`LocalQuota::asks`]), and when
 //! asking again is of use. Times are durations on a clock that never goes back, from any fixed moment.
 
 use std::time::Duration;
@@ -42,7 +42,7 @@ pub fn used_up(pool: &Pool, limits: Limits, now: Millis) -> Option<Bound> {
 
 /// See the module.
 #[derive(Debug, Clone, Default)]
-pub struct Purse {
+pub struct LocalQuota {
     limits: Limits,
     tokens: u32,
     tokens_until: Duration,
@@ -62,7 +62,7 @@ pub struct Purse {
     renew_at: Duration,
 }
 
-impl Purse {
+impl LocalQuota {
     /// Takes the limits as they are now; what was given under others is void.
     pub fn set(&mut self, limits: Limits) {
         if self.limits != limits {
@@ -74,7 +74,7 @@ impl Purse {
         }
     }
 
-    /// Lets up to `wanted` tasks go, beside `running` attempts. Each comes back by [`Purse::ended`].
+    /// Lets up to `wanted` tasks go, beside `running` attempts. Each comes back by [`LocalQuota::ended`].
     pub fn admit(&mut self, now: Duration, running: u32, wanted: u32) -> u32 {
         self.turn(now);
         let tokens = match self.limits.rate {
@@ -257,13 +257,13 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
     const START: Duration = Duration::from_secs(1000);
 
-    fn purse(per_second: f64, burst: u32, in_flight: Option<u32>) -> Purse {
-        let mut purse = Purse::default();
-        purse.set(Limits {
+    fn quota(per_second: f64, burst: u32, in_flight: Option<u32>) -> LocalQuota {
+        let mut quota = LocalQuota::default();
+        quota.set(Limits {
             rate: Rate::new(per_second, Some(burst)),
             in_flight,
         });
-        purse
+        quota
     }
 
     #[test]
@@ -306,28 +306,28 @@ mod tests {
 
     #[test]
     fn tokens_that_are_not_spent_in_time_are_lost() {
-        let mut purse = purse(10.0, 10, None);
-        assert_eq!(purse.admit(START, 0, 3), 0);
-        assert_eq!(purse.bound(START, 0), Some(Bound::Rate));
-        purse.need(START, 3);
-        let asked = purse.asks(START, 0, 0).unwrap();
+        let mut quota = quota(10.0, 10, None);
+        assert_eq!(quota.admit(START, 0, 3), 0);
+        assert_eq!(quota.bound(START, 0), Some(Bound::Rate));
+        quota.need(START, 3);
+        let asked = quota.asks(START, 0, 0).unwrap();
         assert_eq!(asked.tokens, 3);
-        purse.take(START, START, asked, given(3, 0), 0);
-        assert_eq!(purse.admit(START + SECOND / 2, 0, 2), 2);
-        purse.ended(true);
-        purse.ended(false);
-        assert_eq!(purse.admit(START + SECOND / 2, 0, 9), 2);
-        purse.ended(false);
-        assert_eq!(purse.admit(START + TOKENS_KEPT, 0, 9), 0);
+        quota.take(START, START, asked, given(3, 0), 0);
+        assert_eq!(quota.admit(START + SECOND / 2, 0, 2), 2);
+        quota.ended(true);
+        quota.ended(false);
+        assert_eq!(quota.admit(START + SECOND / 2, 0, 9), 2);
+        quota.ended(false);
+        assert_eq!(quota.admit(START + TOKENS_KEPT, 0, 9), 0);
         // A later gift does not bring them back.
         let later = START + TOKENS_KEPT;
-        purse.take(later, later, asked, given(1, 0), 0);
-        assert_eq!(purse.admit(later, 0, 9), 1);
+        quota.take(later, later, asked, given(1, 0), 0);
+        assert_eq!(quota.admit(later, 0, 9), 1);
     }
 
     #[test]
-    fn a_purse_that_got_less_than_it_asked_for_waits_before_it_asks_again() {
-        let mut slow = purse(0.01, 1, None);
+    fn a_quota_that_got_less_than_it_asked_for_waits_before_it_asks_again() {
+        let mut slow = quota(0.01, 1, None);
         slow.need(START, 5);
         let asked = slow.asks(START, 0, 0).unwrap();
         let next = Duration::from_secs(100);
@@ -340,7 +340,7 @@ mod tests {
         assert_eq!(slow.asks(START, 0, 1), None);
         let again = slow.again_at(START).unwrap() - START;
         assert!(again >= next && again < next + PAUSE, "{again:?}");
-        let mut fast = purse(100_000.0, 10_000, None);
+        let mut fast = quota(100_000.0, 10_000, None);
         fast.need(START, 50_000);
         let asked = fast.asks(START, 0, 0).unwrap();
         fast.take(START, START, asked, given(10_000, 0), 255);
@@ -353,52 +353,52 @@ mod tests {
 
     #[test]
     fn a_callback_below_its_rate_is_given_tokens_ahead() {
-        let mut purse = purse(1000.0, 1000, None);
-        purse.need(START, 100);
-        let asked = purse.asks(START, 0, 0).unwrap();
-        purse.take(START, START, asked, given(100, 0), 0);
-        assert_eq!(purse.admit(START, 0, 100), 100);
-        purse.need(START, 1);
-        assert_eq!(purse.asks(START, 0, 0).unwrap().tokens, 1 + 25);
+        let mut quota = quota(1000.0, 1000, None);
+        quota.need(START, 100);
+        let asked = quota.asks(START, 0, 0).unwrap();
+        quota.take(START, START, asked, given(100, 0), 0);
+        assert_eq!(quota.admit(START, 0, 100), 100);
+        quota.need(START, 1);
+        assert_eq!(quota.asks(START, 0, 0).unwrap().tokens, 1 + 25);
     }
 
     #[test]
     fn places_are_counted_with_what_runs_and_are_not_used_for_long() {
-        let mut purse = Purse::default();
-        purse.set(Limits {
+        let mut quota = LocalQuota::default();
+        quota.set(Limits {
             rate: None,
             in_flight: Some(5),
         });
-        purse.need(START, 9);
-        let asked = purse.asks(START, 2, 0).unwrap();
+        quota.need(START, 9);
+        let asked = quota.asks(START, 2, 0).unwrap();
         assert_eq!((asked.wanted, asked.running, asked.tokens), (11, 2, 0));
-        purse.take(START, START, asked, given(0, 5), 0);
-        assert_eq!(purse.admit(START, 2, 9), 3);
-        assert_eq!(purse.bound(START, 2), Some(Bound::InFlight));
-        assert_eq!(purse.asks(START, 2, 0), None, "asked just now");
+        quota.take(START, START, asked, given(0, 5), 0);
+        assert_eq!(quota.admit(START, 2, 9), 3);
+        assert_eq!(quota.bound(START, 2), Some(Bound::InFlight));
+        assert_eq!(quota.asks(START, 2, 0), None, "asked just now");
         // One was not claimed, two run, one of those before has ended.
-        purse.ended(false);
-        purse.ended(true);
-        purse.ended(true);
-        assert_eq!(purse.admit(START, 3, 9), 2);
-        assert_eq!(purse.admit(START + PLACES_TRUSTED, 0, 9), 0);
-        assert!(purse.asks(START + PLACES_RENEWED, 3, 0).is_some());
+        quota.ended(false);
+        quota.ended(true);
+        quota.ended(true);
+        assert_eq!(quota.admit(START, 3, 9), 2);
+        assert_eq!(quota.admit(START + PLACES_TRUSTED, 0, 9), 0);
+        assert!(quota.asks(START + PLACES_RENEWED, 3, 0).is_some());
     }
 
     #[test]
-    fn an_idle_purse_asks_for_nothing() {
-        let mut purse = purse(10.0, 10, Some(5));
-        assert_eq!(purse.asks(START, 0, 0), None);
-        purse.need(START, 1);
-        assert!(purse.asks(START, 0, 0).is_some() && !purse.is_idle(START));
-        assert!(purse.asks(START + NEEDED, 0, 0).is_none() && purse.is_idle(START + NEEDED));
+    fn an_idle_quota_asks_for_nothing() {
+        let mut quota = quota(10.0, 10, Some(5));
+        assert_eq!(quota.asks(START, 0, 0), None);
+        quota.need(START, 1);
+        assert!(quota.asks(START, 0, 0).is_some() && !quota.is_idle(START));
+        assert!(quota.asks(START + NEEDED, 0, 0).is_none() && quota.is_idle(START + NEEDED));
         // New limits make void what was given.
         let asked = Asked::default();
-        purse.take(START, START, asked, given(9, 5), 0);
-        purse.set(Limits {
+        quota.take(START, START, asked, given(9, 5), 0);
+        quota.set(Limits {
             rate: Rate::new(1.0, None),
             in_flight: None,
         });
-        assert_eq!(purse.admit(START, 0, 1), 0);
+        assert_eq!(quota.admit(START, 0, 1), 0);
     }
 }

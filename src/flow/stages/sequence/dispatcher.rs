@@ -1,7 +1,7 @@
-//! The usher publishes the tasks of sequences that have come to their turn, for the nodes on which the tasks before them ended.
+//! The dispatcher publishes the tasks of sequences that have come to their turn, for the nodes on which the tasks before them ended.
 //!
 //! Such a task was published when it was due, and its message was forgotten because it was not its turn. Its look would publish
-//! it again after about a claim timeout; the usher does it at once. All that it does is a hint: the claim decides.
+//! it again after about a claim timeout; the dispatcher does it at once. All that it does is a hint: the claim decides.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +18,7 @@ use crate::{
         },
         features::sequence::{
             leave,
-            turn::{First, Hold, Search, TurnKeeper},
+            turn::{First, Hold, Search, SequenceLock},
         },
         life::{
             near::{Near, NearTask},
@@ -36,7 +36,7 @@ use crate::{
     },
 };
 
-/// How the usher left a sequence.
+/// How the dispatcher left a sequence.
 #[derive(Debug, PartialEq, Eq)]
 enum Served {
     /// Nothing is to be done, or it was done.
@@ -45,21 +45,21 @@ enum Served {
     Later(Duration),
 }
 
-/// The usher of a node.
+/// The dispatcher of a node.
 #[derive(Debug, Clone)]
-pub(in crate::flow) struct Usher {
+pub(in crate::flow) struct TurnDispatcher {
     ctx: Arc<Context>,
-    turns: TurnKeeper,
+    turns: SequenceLock,
     finder: Finder,
     near: Near,
 }
 
-impl Usher {
+impl TurnDispatcher {
     /// Publishes through this.
     #[must_use]
     pub(in crate::flow) const fn new(
         ctx: Arc<Context>,
-        turns: TurnKeeper,
+        turns: SequenceLock,
         finder: Finder,
         near: Near,
     ) -> Self {
@@ -77,12 +77,12 @@ impl Usher {
             if self.step().await == Stepped::More {
                 continue;
             }
-            let next = self.ctx.handed.passed().next();
+            let next = self.ctx.turn_queue.passed().next();
             let until = self.ctx.time.sleep_until_next(next);
             tokio::select! {
                 biased;
                 () = stop.cancelled() => {}
-                () = self.ctx.handed.passed().added() => {}
+                () = self.ctx.turn_queue.passed().added() => {}
                 () = until => {}
             }
         }
@@ -92,7 +92,7 @@ impl Usher {
     async fn step(&self) -> Stepped {
         let batch = self
             .ctx
-            .handed
+            .turn_queue
             .passed()
             .take(self.ctx.time.moment(), limits::TURNS_IN_FLIGHT_MAX);
         if batch.is_empty() {
@@ -116,9 +116,9 @@ impl Usher {
                 limits::STEP_PAUSE
             }
         };
-        if tries < limits::USHER_TRIES_MAX {
+        if tries < limits::DISPATCHER_TRIES_MAX {
             let at = self.ctx.time.moment().after(wait);
-            self.ctx.handed.again(sequence, at, tries + 1);
+            self.ctx.turn_queue.again(sequence, at, tries + 1);
         }
     }
 
@@ -167,7 +167,7 @@ impl Usher {
         let Some(row) = row else {
             // Its entry may be about to be written.
             let Some(found) = self.finder.registered(id).await? else {
-                return Ok(Served::Later(limits::USHER_PAUSE));
+                return Ok(Served::Later(limits::DISPATCHER_PAUSE));
             };
             let dispatch = Dispatch::first(id, id.first_start());
             self.hold(dispatch, found.spec);
