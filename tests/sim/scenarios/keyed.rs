@@ -15,7 +15,7 @@ use tickwheel::{
         base::api::{Fault, NewTask, View, VisibleState},
         life::{
             asked::{Answer, AskedTask},
-            plant::{ChildStart, NewChild, NewTree},
+            register_tree::{ChildStart, NewChild, NewTree},
         },
         stages::service::Service,
     },

@@ -8,7 +8,7 @@ use tickwheel::{
         base::api::{Fault, NewTask, View},
         life::{
             asked::{Answer, AskedTask, RequestMark},
-            plant::{ChildStart, NewChild, NewTree},
+            register_tree::{ChildStart, NewChild, NewTree},
         },
         stages::service::Service,
     },
