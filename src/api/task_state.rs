@@ -14,7 +14,7 @@ use utoipa::ToSchema;
 pub enum TaskState {
     /// Waits for its start time.
     Scheduled,
-    /// TurnQueue to the queue, not claimed yet.
+    /// Handed to the queue, not claimed yet.
     Enqueued,
     /// Claimed by a worker.
     Claimed,

@@ -144,7 +144,7 @@ fn folder(file: &Path) -> Result<PathBuf, Failure> {
     fs::canonicalize(folder).map_err(|error| unusable(folder, &error))
 }
 
-/// Watermarks the bytes of a copy to the thread that writes the file, and checks the file.
+/// Hands the bytes of a copy to the thread that writes the file, and checks the file.
 async fn filled(client: &Client, part: &Part, args: &CreateArgs) -> Result<Checked, Failure> {
     let mut copy = client.backup(args.rate).await?;
     let (file, part) = (part.file().try_clone()?, part.path());

@@ -6,7 +6,7 @@ use reqwest::{Method, StatusCode, header::HeaderMap};
 use super::{Client, Error, transport::Call};
 
 impl Client {
-    /// Watermarks a call on; its headers go with it.
+    /// Hands a call on; its headers go with it.
     pub(crate) async fn pass(
         &self,
         method: Method,

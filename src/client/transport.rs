@@ -157,7 +157,7 @@ impl Transport {
         Err(refusal.unwrap_or_else(|| transport(format!("it answered {status}"), true)))
     }
 
-    /// Watermarks a request on, and returns the answer, whatever it is. The next server is tried only where none was reached.
+    /// Hands a request on, and returns the answer, whatever it is. The next server is tried only where none was reached.
     #[cfg(feature = "cli")]
     pub(super) async fn pass(
         &self,

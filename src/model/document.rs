@@ -74,7 +74,7 @@ impl Document {
     }
 }
 
-/// Watermarks out all texts, but names of fields. A value that was read is only so many levels deep.
+/// Hands out all texts, but names of fields. A value that was read is only so many levels deep.
 fn each_text(value: &mut Value, take: &mut impl FnMut(&mut String)) {
     match value {
         Value::String(text) => take(text),

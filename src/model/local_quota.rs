@@ -1,7 +1,7 @@
-//! The quota holds for one node what it was given of the limits of a callback, until tasks take it.
+//! The local quota is the part of the limits of a callback that a node was given, until tasks take it.
 //!
-//! It says how many tasks may go now ([`LocalQuota::admit`]), what to ask the [pool](super::limit) for ([`LocalQuota::asks`]), and when
-//! asking again is of use. Times are durations on a clock that never goes back, from any fixed moment.
+//! It says how many tasks may go now ([`LocalQuota::admit`]), how many to ask the [pool](super::limit) for
+//! ([`LocalQuota::asks`]), and when asking again is of use. Times are durations on a clock that never goes back, from any fixed moment.
 
 use std::time::Duration;
 

@@ -362,8 +362,7 @@ pub trait TaskStore: Send + Sync {
     async fn ended_tasks(&self, _behind: TaskId, _rows_max: usize) -> Result<EndedPage, Error> {
         Ok(EndedPage::default())
     }
-    /// Tells whether conditional writes of one (wheel, slot) race each other, and share the cost of one round where they come
-    /// together.
+    /// Tells whether conditional writes of one (wheel, slot) race each other, and share one round where they come together.
     fn has_rounds(&self) -> bool {
         true
     }

@@ -99,7 +99,7 @@ impl Tools {
         self.report(attempt, now).await;
     }
 
-    /// Watermarks a report to the settler.
+    /// Hands a report to the settler.
     pub(super) async fn report(&self, attempt: Arc<Attempt>, outcome: Outcome) {
         let key = attempt.key;
         let report = Report {

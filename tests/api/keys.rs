@@ -263,7 +263,7 @@ async fn now(site: &Site) -> Answer {
     site.post("/v1/tasks", task).await
 }
 
-/// Watermarks the task that is due to a worker.
+/// Hands the task that is due to a worker.
 async fn handed(site: &Site) -> Value {
     let poll = json!({"worker": "w", "callbacks": ["work"], "max_tasks": 1, "wait": "60s"});
     let polled = site.post("/v1/worker/poll", poll.to_string()).await.ok();

@@ -40,8 +40,8 @@ const faults = {
   async "a typo"() {
     const right = worker(["invoices"]);
     await pause(1500);
-    await service.api("POST", "/v1/tasks", { callback: "invocies" });
-    return [/^invocies has 1 due task and no worker\. Workers ask for invoices: is that the one\?/, 5, right.stop];
+    await service.api("POST", "/v1/tasks", { callback: "invoicse" });
+    return [/^invoicse has 1 due task and no worker\. Workers ask for invoices: is that the one\?/, 5, right.stop];
   },
   async "a closed gate"() {
     await service.api("POST", callback("mail") + "/gate", { gate: "paused", reason: "smtp moves" });

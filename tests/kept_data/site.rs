@@ -62,7 +62,7 @@ impl Site {
         self.done("GET", path, Value::Null).await
     }
 
-    /// Watermarks out tasks of these callbacks that are due.
+    /// Hands out tasks of these callbacks that are due.
     pub(crate) async fn poll(&self, callbacks: &[&str], max: u32, wait: &str) -> Vec<Value> {
         let poll = serde_json::json!({
             "worker": "w", "callbacks": callbacks, "max_tasks": max, "wait": wait,

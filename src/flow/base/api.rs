@@ -97,7 +97,7 @@ pub enum View {
 pub enum VisibleState {
     /// Waits for its start time.
     Scheduled,
-    /// TurnQueue to the queue, not claimed yet.
+    /// Handed to the queue, not claimed yet.
     Enqueued,
     /// Claimed by a worker.
     Claimed,

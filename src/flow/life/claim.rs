@@ -315,7 +315,7 @@ impl Claimer {
         Ok(ClaimAnswer::Stale)
     }
 
-    /// Watermarks out an attempt that is claimed.
+    /// Hands out an attempt that is claimed.
     async fn begin(
         &self,
         owing: Owing,

@@ -229,7 +229,7 @@ impl Near {
         firing.hand_over(|lane, max| self.take(lane, max), fire)
     }
 
-    /// Watermarks out when each task that waits here for its first start is due, with its callback, unless it is counted elsewhere.
+    /// Hands out when each task that waits here for its first start is due, with its callback, unless it is counted elsewhere.
     pub(in crate::flow) fn each(&self, mut take: impl FnMut(Millis, Option<&str>)) {
         let waiting = self.waiting.lock();
         for Waiting { task, .. } in waiting.small.iter().chain(waiting.large.iter()) {
@@ -355,7 +355,7 @@ impl Near {
         firing.next_due(|lane| waiting.next_due(lane))
     }
 
-    /// Watermarks over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
+    /// Hands over what is due, until `stop`; then goes on until nothing waits or `drain` has passed.
     pub async fn run(self, stop: CancellationToken, drain: Duration) {
         let mut firing = Firing::new(self.ctx.publisher.records_at_once());
         let mut deadline = None;

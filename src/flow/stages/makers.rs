@@ -299,30 +299,20 @@ pub(super) fn settler(
 /// The service that requests go to.
 pub(super) fn service(
     ctx: &Arc<Context>,
-    watermarks: &Watermarks,
-    entry_writer: &EntryWriter,
+    marks: &Watermarks,
+    writer: &EntryWriter,
     (near, entrance): (&Near, &Entrance),
     door: &Door,
     members: &Members,
     known: &Remembered,
 ) -> Service {
     let ctx = || Arc::clone(ctx);
-    let (watermarks, entry_writer, near) = (
-        || watermarks.clone(),
-        || entry_writer.clone(),
-        || near.clone(),
-    );
+    let (marks, writer, near) = (|| marks.clone(), || writer.clone(), || near.clone());
     let (finder, claimed) = (Finder::new(ctx()), Arc::default());
     let claimer = claimer(&ctx(), door, &claimed, known);
-    let settler = settler(
-        &ctx(),
-        door,
-        (watermarks(), entry_writer(), near()),
-        claimed,
-        known,
-    );
-    let canceller = canceller(&ctx(), (watermarks(), entry_writer()), door, &finder, known);
-    let stages = (watermarks(), entry_writer(), near(), entrance.clone());
+    let settler = settler(&ctx(), door, (marks(), writer(), near()), claimed, known);
+    let canceller = canceller(&ctx(), (marks(), writer()), door, &finder, known);
+    let stages = (marks(), writer(), near(), entrance.clone());
     let (registrar, asker, rescheduler) = registration(&ctx(), stages, door, &canceller, known);
     let runs = runs(&ctx(), (&registrar, &asker), door, &canceller);
     let of_jobs = (runs.clone(), known.callbacks.clone());

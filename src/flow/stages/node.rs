@@ -65,34 +65,26 @@ impl Node {
     #[must_use]
     pub fn start(ctx: Context, drain: Duration) -> Self {
         let ctx = Arc::new(ctx);
-        let watermarks = Watermarks::new(Arc::clone(&ctx));
-        let known = Remembered::new(&ctx, &watermarks);
-        let entry_writer =
-            EntryWriter::counting(Arc::clone(&ctx), watermarks.clone(), known.pending.clone());
+        let marks = Watermarks::new(Arc::clone(&ctx));
+        let known = Remembered::new(&ctx, &marks);
+        let writer = EntryWriter::counting(Arc::clone(&ctx), marks.clone(), known.pending.clone());
         let sender = sender(&ctx, &known);
         let door = Door::new(Arc::clone(&ctx));
         let catch_up = Arc::new(CatchUp::new(ctx.time.clone()));
         let turns = Arc::new(ReadPermits::new(ctx.store.reads_at_once()));
-        let near = near(&ctx, &sender, &entry_writer, &catch_up, &known);
-        let entrance = entrance(&ctx, &watermarks, &entry_writer, &near, &door);
+        let near = near(&ctx, &sender, &writer, &catch_up, &known);
+        let entrance = entrance(&ctx, &marks, &writer, &near, &door);
         let members = Members::new(Arc::clone(&ctx), sender.clone());
-        let looker = looker(
-            &ctx,
-            &sender,
-            (&entry_writer, &entrance),
-            &door,
-            &turns,
-            &known,
-        );
-        let recovery = recovery(&ctx, &watermarks, (&looker, &sender, &near), &known);
+        let looker = looker(&ctx, &sender, (&writer, &entrance), &door, &turns, &known);
+        let recovery = recovery(&ctx, &marks, (&looker, &sender, &near), &known);
         let (clocks, rest) = (TaskTracker::new(), TaskTracker::new());
         let stages = Stages {
             ctx: Arc::clone(&ctx),
-            entry_writer: entry_writer.clone(),
+            entry_writer: writer.clone(),
             sender,
             looker,
             door: door.clone(),
-            withdrawer: withdrawer(&ctx, &watermarks, &entry_writer, &door),
+            withdrawer: withdrawer(&ctx, &marks, &writer, &door),
             leftovers: known.leftovers.clone(),
             catch_up,
             turns,
@@ -109,8 +101,8 @@ impl Node {
             rest,
             service: Arc::new(service(
                 &ctx,
-                &watermarks,
-                &entry_writer,
+                &marks,
+                &writer,
                 (&near, &entrance),
                 &door,
                 &members,
@@ -124,7 +116,7 @@ impl Node {
         node.tend(door, near);
         node.watch(&known, stages.looker.clone(), recovery);
         if ctx.settings.scans {
-            node.scan(&watermarks, &stages);
+            node.scan(&marks, &stages);
             node.lead(stages.sender.late_runs().clone());
         }
         node

@@ -57,7 +57,7 @@ impl FromRequestParts<Api> for NoQuery {
     }
 }
 
-/// Watermarks the parameters of a query to `take`, one by one; of a parameter that is given twice the last one counts. `take` returns
+/// Hands the parameters of a query to `take`, one by one; of a parameter that is given twice the last one counts. `take` returns
 /// none for a name that is none of `known`.
 ///
 /// # Errors

@@ -49,7 +49,7 @@ impl<T> Batch<T> {
         self.good.iter()
     }
 
-    /// Watermarks the good items to `call`, unless there are none, and puts its answers and the errors in order.
+    /// Hands the good items to `call`, unless there are none, and puts its answers and the errors in order.
     pub(in crate::http) async fn answer<A, R: From<A> + From<Error>>(
         self,
         call: impl AsyncFnOnce(Vec<T>) -> Vec<A>,

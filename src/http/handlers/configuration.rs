@@ -78,7 +78,7 @@ impl Begin {
     }
 }
 
-/// Watermarks out callbacks with their gates and secrets, then API keys without their texts: what an import takes. Schedules are
+/// Hands out callbacks with their gates and secrets, then API keys without their texts: what an import takes. Schedules are
 /// exported by `GET /v1/schedules:export`.
 #[utoipa::path(post, path = "/v1/configuration:export", tag = "access", operation_id = "exportConfiguration",
     request_body = ExportConfigurationRequest,

@@ -39,7 +39,7 @@ use crate::{
 /// Schedules of an import that are set at once: each is a conditional write.
 const IMPORTS_IN_FLIGHT: usize = 8;
 
-/// Watermarks out schedules by name, as they were set. The number of their runs, and their state beside a pause, are left out.
+/// Hands out schedules by name, as they were set. The number of their runs, and their state beside a pause, are left out.
 #[utoipa::path(get, path = "/v1/schedules:export", tag = "schedules", operation_id = "exportSchedules",
     params(
         ("page_size" = Option<usize>, Query, minimum = 1,

@@ -14,7 +14,7 @@ use crate::{
     time_source::{Moment, TimeSource},
 };
 
-/// Watermarks out turns to refusals.
+/// Hands out turns to refusals.
 #[derive(Debug)]
 pub(in crate::http) struct RefusalRate {
     time: TimeSource,

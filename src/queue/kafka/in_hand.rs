@@ -62,7 +62,7 @@ impl InHand {
         assigned.low_water.handled(offset);
     }
 
-    /// Watermarks records out, oldest first.
+    /// Hands records out, oldest first.
     pub(super) fn take(&mut self, max: usize) -> Vec<Delivery> {
         let taken: Vec<Delivery> = self.records.drain(..max.min(self.records.len())).collect();
         self.bytes -= taken.iter().map(bytes).sum::<usize>();

@@ -128,7 +128,7 @@ impl Session {
         lock(&self.in_hand)
     }
 
-    /// Watermarks out the records in hand and those that have arrived.
+    /// Hands out the records in hand and those that have arrived.
     pub(super) fn take(&mut self, max: usize) -> Result<Vec<Delivery>, Error> {
         let mut stream = self.client.stream();
         while lock(&self.in_hand).count() < max {

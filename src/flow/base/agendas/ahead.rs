@@ -1,8 +1,8 @@
 //! The list of tasks ahead tells the sender of a node which tasks of sequences need not go out when they are due.
 //!
-//! A task behind another one that went out would be claimed for nothing: the claim finds that it is not its turn, and the dispatcher
-//! publishes it when its turn has come. Where many tasks of a sequence are due together, that is half of all the work. So such a
-//! task waits for its turn without going out first.
+//! A task behind another one that went out would be claimed for nothing: the claim finds that it is not its turn, and the
+//! dispatcher publishes it when its turn has come. Where many tasks of a sequence are due together, that is half of all the work.
+//! So such a task waits for its turn without going out first.
 //!
 //! The list serves a queue of this process only, because there every end comes by this node: an end first removes its task here,
 //! then looks for the next task that is due and hands that to the dispatcher. A task that is left out because of the list was

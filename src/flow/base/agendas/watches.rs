@@ -121,7 +121,7 @@ impl Watches {
         })
     }
 
-    /// Watermarks rows that were written to the readers that they concern.
+    /// Hands rows that were written to the readers that they concern.
     pub(in crate::flow) fn wrote<'a>(&self, rows: impl Iterator<Item = &'a TaskRow>) {
         if self.0.count.load(Ordering::Relaxed) == 0 {
             return;

@@ -144,7 +144,7 @@ impl Pending {
         })
     }
 
-    /// Watermarks out what lies in a wheel and was not fired: the last millisecond of each second, and how many are due in it.
+    /// Hands out what lies in a wheel and was not fired: the last millisecond of each second, and how many are due in it.
     pub(in crate::flow) fn each(
         &self,
         wheel: WheelNumber,

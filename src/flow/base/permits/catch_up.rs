@@ -237,7 +237,7 @@ mod tests {
         std::iter::from_fn(take).collect()
     }
 
-    /// Watermarks over a task that comes as late as a window is long.
+    /// Hands over a task that comes as late as a window is long.
     async fn hand_over_late(catch_up: &CatchUp) {
         let handing = catch_up.handing(1);
         tokio::time::advance(WINDOW).await;

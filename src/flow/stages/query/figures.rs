@@ -209,7 +209,7 @@ fn closed(gates: &[(String, Gate)], now: Millis) -> Counts {
     counts
 }
 
-/// Watermarks out every number, and zero for those that were shown and are no more.
+/// Hands out every number, and zero for those that were shown and are no more.
 fn set(shown: &mut BTreeSet<Labels>, counts: Counts, gauge: impl Fn(Labels, f64)) {
     for labels in std::mem::take(shown) {
         if !counts.contains_key(&labels) {

@@ -1,4 +1,5 @@
-//! The dispatcher publishes the tasks of sequences that have come to their turn, for the nodes on which the tasks before them ended.
+//! The dispatcher publishes the tasks of sequences that have come to their turn, for the nodes on which the tasks before them
+//! ended.
 //!
 //! Such a task was published when it was due, and its message was forgotten because it was not its turn. Its look would publish
 //! it again after about a claim timeout; the dispatcher does it at once. All that it does is a hint: the claim decides.

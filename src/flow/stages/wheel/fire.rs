@@ -401,7 +401,7 @@ impl Publisher {
             .put_back(again, self.ctx.now().after(limits::STEP_PAUSE));
     }
 
-    /// Watermarks over what is due until the term ends.
+    /// Hands over what is due until the term ends.
     pub(in crate::flow) async fn run(self) {
         let mut firing = Firing::new(self.ctx.publisher.records_at_once());
         loop {

@@ -67,7 +67,7 @@ impl Reader {
         Ok(Stepped::More)
     }
 
-    /// Watermarks the entries of a page that were passed over, up to `last`, to the memory wheel, and moves the
+    /// Hands the entries of a page that were passed over, up to `last`, to the memory wheel, and moves the
     /// second cursor.
     fn take_deferred(&self, cursor: Cursor, last: Option<Key>, page: &Page, entries: Vec<Entry>) {
         let (tick_end, now) = (self.ctx.tick().end_of(cursor.tick), self.ctx.now());

@@ -231,7 +231,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Watermarks a page to the memory wheel and moves the cursor.
+    /// Hands a page to the memory wheel and moves the cursor.
     fn take(&self, cursor: Cursor, page: &Page, entries: Vec<Entry>) {
         let (tick_end, now) = (self.ctx.tick().end_of(cursor.tick), self.ctx.now());
         {

@@ -16,7 +16,7 @@ pub(super) struct Past {
 pub(super) fn past(seconds: &SecondsResponse) -> Vec<Past> {
     let kinds = [
         ("Registered", &seconds.registered),
-        ("TurnQueue over", &seconds.fired),
+        ("Handed over", &seconds.fired),
         ("Settled", &seconds.settled),
     ];
     kinds.map(|(name, counts)| drawn(name, counts)).into()

@@ -385,11 +385,7 @@ fn figures(stats: &StatsResponse) -> Vec<Figure> {
         |age| format!("the oldest for {}", span(age)),
     );
     vec![
-        figure(
-            "TurnQueue over",
-            rate(stats.node.fired_per_second),
-            minute(),
-        ),
+        figure("Handed over", rate(stats.node.fired_per_second), minute()),
         figure("Settled", rate(stats.node.settled_per_second), minute()),
         figure("Lateness", late, about),
         figure("Due, no worker yet", grouped(stats.unclaimed.tasks), oldest),

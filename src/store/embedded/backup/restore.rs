@@ -105,7 +105,7 @@ fn put(open: &Open, rows: &[Row]) -> Result<(), fjall::Error> {
     open.commit(batch, PersistMode::Buffer)
 }
 
-/// Watermarks the rows to `take`, piece by piece, after they were checked.
+/// Hands the rows to `take`, piece by piece, after they were checked.
 fn read(
     mut backup: Source<'_>,
     mut take: impl FnMut(&Head, &[Row]) -> Result<(), Error>,
