@@ -1,7 +1,7 @@
 //! The local quota is the part of the limits of a callback that a node was given, until tasks take it.
 //!
-//! It says how many tasks may go now ([`LocalQuota::admit`]), how many to ask the [pool](super::limit) for
-//! ([`LocalQuota::asks`]), and when asking again is of use. Times are durations on a clock that never goes back, from any fixed moment.
+//! It says how many tasks may go now ([`LocalQuota::admit`]), and how many to ask the [pool](super::limit) for
+//! ([`LocalQuota::asks`]). Times are durations on a clock that never goes back, from any fixed moment.
 
 use std::time::Duration;
 
