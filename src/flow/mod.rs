@@ -27,7 +27,7 @@
 //! - Registration writes the entry, reads the clock, then acknowledges ([`base::entries::entry_writer`] is that loop).
 //! - The owner of a wheel swaps the row before it reads, and moves `fired` and `erased` after the work that they report.
 //! - A look writes its successor before it publishes.
-//! - One conditional write decides every claim, settle, cancel and reschedule ([`base::rows::transition`]).
+//! - One conditional write decides every claim, settle, cancel and reschedule (`life::door`).
 //! - A poll claims before it answers, and releases what its caller did not take.
 
 pub mod base;

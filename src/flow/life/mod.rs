@@ -1,6 +1,6 @@
 //! The life of a task, one file for each thing that happens to it: registered, sent, claimed, settled, moved, ended, erased.
 //!
-//! Clients register, cancel and reschedule; workers claim and settle. [`door`] is the conditional write behind all of them: the
+//! Clients register, cancel and reschedule; workers claim and settle. `door` is the conditional write behind all of them: the
 //! only way in which a row changes, with the payment of what the change owes, in the order of [`crate::flow::features`]. [`send`]
 //! publishes due tasks, and [`near`] holds those that are due before a wheel could hand them
 //! out. Rows that cannot be understood are set aside (`undelivered`).
