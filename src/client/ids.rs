@@ -34,10 +34,16 @@ struct Known {
 }
 
 impl Known {
-    /// Returns the facts so long after the question.
+    /// Returns the facts so long after the question. The time of a service that is asked each time is taken as it was told: its
+    /// clock is moved by a test, which has to reach a start by moving it by the delay.
     fn at_moment(&self, since: Duration) -> Option<Facts> {
+        let is_asked_each_time = self.valid_for.is_zero();
         let now = |(wheels, at): (u16, Millis)| {
-            let now = at.after(since);
+            let now = if is_asked_each_time {
+                at
+            } else {
+                at.after(since)
+            };
             Facts { wheels, now }
         };
         self.facts.map(now)
@@ -185,6 +191,21 @@ mod tests {
         assert_eq!(request.start_time, Some(InstantText(rfc3339(start))));
         assert_eq!((id.first_start(), id.wheel().get() < 16), (start, true));
         assert_eq!(id.look_step().duration(), Duration::from_secs(68));
+    }
+
+    /// An answer that was slow made a task start behind the time to which its test moved the clock.
+    #[test]
+    fn a_clock_that_is_moved_by_a_delay_reaches_the_start() {
+        let since = Duration::from_millis(18);
+        for (valid_for, passed) in [(Duration::ZERO, Duration::ZERO), (KNOWN_FOR, since)] {
+            let known = Known {
+                facts: Some((FACTS.wheels, FACTS.now)),
+                at: TimeSource::real().moment(),
+                valid_for,
+            };
+            let facts = known.at_moment(since).unwrap();
+            assert_eq!(facts.now, FACTS.now.after(passed), "{valid_for:?}");
+        }
     }
 
     #[test]

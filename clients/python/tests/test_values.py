@@ -82,9 +82,12 @@ def test_a_delay_counts_by_the_clock_of_the_service() -> None:
     assert datetime.timedelta() <= late < datetime.timedelta(seconds=5)
     assert uuid.UUID(task["id"]).int >> 80 == round(read_instant(task["start_time"]).timestamp() * 1000)
     assert not maker.is_due()
-    # A service whose clock a test moves is asked each time.
-    maker.learn(IdsResponse(time=then, wheels=16, valid_for=datetime.timedelta()), time.monotonic())
+    # A service whose clock a test moves is asked each time, and moved by the delay it reaches the start.
+    maker.learn(IdsResponse(time=then, wheels=16, valid_for=datetime.timedelta()), time.monotonic() - 0.05)
     assert maker.is_due()
+    task = {"callback": "c", "delay": "90s"}
+    assert maker.fix(task)
+    assert read_instant(task["start_time"]) == then + datetime.timedelta(seconds=90)
 
 
 def test_tasks_that_the_service_has_to_name_are_left_as_they_are() -> None:

@@ -104,7 +104,9 @@ export class Ids {
     #fixed(task: NewTask): { start: number; step: number; wheels: number } | undefined {
         const facts = this.#facts;
         if (!facts) return undefined;
-        const now = Math.ceil(facts.time + performance.now() - facts.at);
+        // The time of a service that is asked each time counts as it was told: a test moves its clock by the delay.
+        const passed = facts.validFor > 0 ? performance.now() - facts.at : 0;
+        const now = Math.ceil(facts.time + passed);
         const start = this.#start(task, now);
         const timeout = task.claim_timeout == null ? CLAIM_TIMEOUT : milliseconds(task.claim_timeout);
         if (start === undefined || timeout === undefined || start > LATEST) return undefined;

@@ -41,6 +41,18 @@ test("a delay becomes a start by the clock of the service, and the id carries it
     assert.ok(wheel < 4);
 });
 
+test("a clock that a test moves by the delay reaches the start, also where its answer was slow", async () => {
+    const time = "2035-01-01T00:00:00.000Z";
+    await using fake = await new Fake(async ({ path, body }, response) => {
+        if (path !== "/v1/ids") return json(response, 200, registered(body));
+        await pause(20);
+        return json(response, 200, { wheels: 4, time, valid_for: "0s" });
+    }).listen();
+    await new Client(fake.url).register({ callback: "c", delay: "90s" });
+    const task = JSON.parse(fake.asked.at(-1)?.body ?? "").tasks[0];
+    assert.equal(task.start_time, "2035-01-01T00:01:30.000Z");
+});
+
 test("the look step covers the claim timeout", async () => {
     for (const [claim_timeout, step] of [
         ["5s", 0],

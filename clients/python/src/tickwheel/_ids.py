@@ -58,7 +58,7 @@ class IdMaker:
             if self._facts is None:
                 return False
             wheels, then = self._facts
-            now = then + int((time.monotonic() - self._asked) * 1000)
+            now = then + int(self._passed() * 1000)
             try:
                 start = self._start(task, now)
                 claim_timeout = milliseconds(task.get("claim_timeout", _CLAIM_TIMEOUT / 1000))
@@ -69,6 +69,10 @@ class IdMaker:
         task.pop("delay", None)
         task["id"], task["start_time"] = make_id(start, claim_timeout, wheels), rfc3339(start)
         return True
+
+    def _passed(self) -> float:
+        """Seconds since the question. None count where the service is asked each time: a test moves its clock by the delay."""
+        return time.monotonic() - self._asked if self._valid_for > 0 else 0.0
 
     def _start(self, task: dict[str, Any], now: int) -> int | None:
         """The start of a task; None when the service is to name it."""
