@@ -45,6 +45,15 @@ pub(in crate::flow) struct NearTask {
 }
 
 impl NearTask {
+    /// A task whose look is its durable record.
+    pub(in crate::flow) const fn with_look(sending: Sending) -> Self {
+        Self {
+            sending,
+            backup: None,
+            stands: false,
+        }
+    }
+
     /// Returns about how much memory it takes; a content that is kept apart takes none until it is read.
     fn weight(&self) -> u64 {
         (size_of::<Waiting>() + self.sending.spec.weight()) as u64
@@ -190,6 +199,14 @@ impl Near {
             self.earlier.notify_one();
         }
         Ok(())
+    }
+
+    /// Takes a task as [`Self::hold`] does, and leaves it to its durable record where there is no room.
+    pub(in crate::flow) fn hold_or_leave(&self, task: NearTask) {
+        let id = task.sending.dispatch.id;
+        if let Err(action) = self.hold(task) {
+            tracing::debug!(task = %id, ?action, "no room for a near task");
+        }
     }
 
     /// Returns how many tasks wait.

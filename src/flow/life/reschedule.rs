@@ -314,7 +314,11 @@ impl Rescheduler {
         let near = matches!(put, Put::Near(_));
         let wheel = dispatch.id.wheel();
         if near || came_up || self.watermarks.will_be_late(wheel, dispatch.start) {
-            self.hold(dispatch, &put.entry().spec, None, !near);
+            self.near.hold_or_leave(NearTask {
+                sending: Sending::new(dispatch, Arc::clone(&put.entry().spec), true),
+                backup: None,
+                stands: !near,
+            });
         }
         Ok(())
     }
@@ -410,23 +414,6 @@ impl Rescheduler {
             .map(Put::Near)
     }
 
-    fn hold(&self, dispatch: Dispatch, spec: &Arc<Spec>, backup: Option<Entry>, stands: bool) {
-        let sending = Sending {
-            dispatch,
-            spec: Arc::clone(spec),
-            first: true,
-            opened: None,
-        };
-        let task = NearTask {
-            sending,
-            backup,
-            stands,
-        };
-        if let Err(action) = self.near.hold(task) {
-            tracing::debug!(task = %dispatch.id, ?action, "no room for a near task");
-        }
-    }
-
     /// Moves a `kafka` task: the new entry first, then the mark that withdraws the old one.
     async fn move_published(
         &self,
@@ -460,7 +447,11 @@ impl Rescheduler {
         }
         self.entry_writer.gone(entry);
         if let Put::Near(record) = put {
-            self.hold(dispatch, &entry.spec, Some(record), false);
+            self.near.hold_or_leave(NearTask {
+                sending: Sending::new(dispatch, Arc::clone(&entry.spec), true),
+                backup: Some(record),
+                stands: false,
+            });
         }
         Ok((
             RescheduleOutcome::Rescheduled,

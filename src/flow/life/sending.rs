@@ -22,6 +22,16 @@ pub(in crate::flow) struct Sending {
 }
 
 impl Sending {
+    /// A task that no gate has held.
+    pub(in crate::flow) const fn new(dispatch: Dispatch, spec: Arc<Spec>, first: bool) -> Self {
+        Self {
+            dispatch,
+            spec,
+            first,
+            opened: None,
+        }
+    }
+
     /// Returns when it was to go out: at its start, or when its gate opened.
     pub(super) fn due(&self) -> Millis {
         let start = self.dispatch.start;

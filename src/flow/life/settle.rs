@@ -11,7 +11,7 @@ use futures_util::future::join_all;
 
 use super::{
     claimed::ClaimedRows,
-    door::{Applied, Basis, Door, Owing},
+    door::{Applied, Basis, By, Door, settle_debts},
     near::{Near, NearTask},
     sending::Sending,
 };
@@ -250,9 +250,11 @@ impl Settler {
             self.put_retry(repeated).await?;
             self.lets_go(repeated).await;
         }
-        if repeated.state.is_terminal() && self.is_ended_lately(repeated) {
-            let found = Owing::found(Box::new(repeated.clone()));
-            found.pay_or_leave(&self.ctx).await;
+        if repeated.state.is_terminal()
+            && self.is_ended_lately(repeated)
+            && let Err(fault) = settle_debts(&self.ctx, repeated, By::First).await
+        {
+            tracing::debug!(task = %repeated.id, %fault, "what an end owes was left to its look");
         }
         Ok(SettleAnswer::Ok)
     }
@@ -296,19 +298,8 @@ impl Settler {
             }
         }
         let looked = self.put_look(row).await;
-        let sending = Sending {
-            dispatch: Dispatch::next_of(row),
-            spec,
-            first: false,
-            opened: None,
-        };
-        if let Err(action) = self.near.hold(NearTask {
-            sending,
-            backup: None,
-            stands: false,
-        }) {
-            tracing::debug!(task = %row.id, ?action, "no room for a near retry");
-        }
+        let sending = Sending::new(Dispatch::next_of(row), spec, false);
+        self.near.hold_or_leave(NearTask::with_look(sending));
         looked
     }
 

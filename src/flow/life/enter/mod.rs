@@ -15,7 +15,13 @@ mod waits;
 
 use std::sync::Arc;
 
-use super::{door::Door, incoming::Incoming, near::Near, topics::Topics};
+use super::{
+    door::Door,
+    incoming::Incoming,
+    near::{Near, NearTask},
+    sending::Sending,
+    topics::Topics,
+};
 use crate::{
     flow::{
         TASK_EVENTS,
@@ -149,7 +155,11 @@ impl Entrance {
             // Its entry stands. A later publication by the wheel is refused by the claim.
             Placed::Open if entry.spec.target.is_tracked() => {
                 let dispatch = Dispatch::first(entry.key.id, entry.start);
-                self.hold(dispatch, &entry.spec, None, true);
+                self.near.hold_or_leave(NearTask {
+                    sending: Sending::new(dispatch, Arc::clone(&entry.spec), true),
+                    backup: None,
+                    stands: true,
+                });
                 Ok(None)
             }
             Placed::Open => Ok(None),

@@ -8,9 +8,7 @@ use crate::{
     flaw::{self, Flaw},
     flow::base::{api::Fault, entries::near_record::near_record},
     model::{
-        dispatch::Dispatch,
         entry::{DoneReason, Entry, Kind},
-        task::Spec,
         time::Tick,
     },
 };
@@ -42,7 +40,11 @@ impl Entrance {
             match placed {
                 Ok(record) => {
                     let backup = (!task.spec.target.is_tracked()).then_some(record);
-                    self.hold(task.dispatch(), &task.spec, backup, false);
+                    self.near.hold_or_leave(NearTask {
+                        sending: Sending::new(task.dispatch(), Arc::clone(&task.spec), true),
+                        backup,
+                        stands: false,
+                    });
                 }
                 Err(fault) => set(results, index, fault),
             }
@@ -59,29 +61,6 @@ impl Entrance {
             (*published, *held_by) = (None, None);
         }
         record
-    }
-
-    pub(super) fn hold(
-        &self,
-        dispatch: Dispatch,
-        spec: &Arc<Spec>,
-        backup: Option<Entry>,
-        stands: bool,
-    ) {
-        let sending = Sending {
-            dispatch,
-            spec: Arc::clone(spec),
-            first: true,
-            opened: None,
-        };
-        let task = NearTask {
-            sending,
-            backup,
-            stands,
-        };
-        if let Err(action) = self.near.hold(task) {
-            tracing::debug!(task = %dispatch.id, ?action, "no room for a near task");
-        }
     }
 
     pub(super) async fn withdraw(&self, entry: &Entry) -> Result<(), Fault> {

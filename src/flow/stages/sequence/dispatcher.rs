@@ -182,20 +182,8 @@ impl TurnDispatcher {
     }
 
     fn hold(&self, dispatch: Dispatch, spec: Arc<Spec>) {
-        let sending = Sending {
-            dispatch,
-            spec,
-            first: false,
-            opened: None,
-        };
-        let task = NearTask {
-            sending,
-            backup: None,
-            stands: false,
-        };
         metrics::counter!("tickwheel_turns_passed_total").increment(1);
-        if let Err(action) = self.near.hold(task) {
-            tracing::debug!(task = %dispatch.id, ?action, "no room for a task that has its turn");
-        }
+        let sending = Sending::new(dispatch, spec, false);
+        self.near.hold_or_leave(NearTask::with_look(sending));
     }
 }

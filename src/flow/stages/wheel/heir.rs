@@ -284,17 +284,8 @@ impl Heir {
 
     /// Holds a task in the memory of near tasks, if there is room. Its look stands for it.
     fn hold(&self, look: &Entry, publish: Publish, first: bool) -> bool {
-        let sending = Sending {
-            dispatch: Dispatch::asked(look.key.id, &publish),
-            spec: Arc::clone(&look.spec),
-            first,
-            opened: None,
-        };
-        let task = NearTask {
-            sending,
-            backup: None,
-            stands: false,
-        };
-        self.near.hold(task).is_ok()
+        let dispatch = Dispatch::asked(look.key.id, &publish);
+        let sending = Sending::new(dispatch, Arc::clone(&look.spec), first);
+        self.near.hold(NearTask::with_look(sending)).is_ok()
     }
 }

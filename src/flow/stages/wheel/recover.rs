@@ -288,11 +288,7 @@ impl Recovery {
 
     /// Holds a task in the memory of near tasks, if there is room; returns how many that are. Its look stands for it.
     fn hold_near(&self, sending: Sending) -> usize {
-        let held = self.near.hold(NearTask {
-            sending,
-            backup: None,
-            stands: false,
-        });
+        let held = self.near.hold(NearTask::with_look(sending));
         usize::from(held.is_ok())
     }
 
