@@ -53,11 +53,7 @@ use crate::{
     client::{self, Client},
     doubles::store::{faulty::Fate, memory::MemoryStore},
     flow::{
-        base::{
-            agendas::outbox::Outbox,
-            budget::Budget,
-            context::{Context, Settings},
-        },
+        base::context::Context,
         stages::{node::Node, service::Service, walk::Walk},
     },
     http,
@@ -137,26 +133,15 @@ impl TestService {
         );
         let queue = queue.map_err(|error| Error::Service(error.to_string()))?;
         let context = Context {
-            underway: None,
-            me: NodeId(time.random_uuid()),
             name: "test".to_owned(),
-            address: String::new(),
-            store: MemoryStore::new(shape, time.clone()).handle_with(Arc::new(|_| Fate::Go)),
-            publisher: Arc::new(queue.clone()),
-            subscriptions: Some(Arc::new(queue)),
-            time: time.clone(),
-            rules: Rules::of(shape),
-            contents: Budget::default(),
-            turn_queue: Default::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            watches: Default::default(),
-            levels: Default::default(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
-            settings: Settings::default(),
+            subscriptions: Some(Arc::new(queue.clone())),
+            ..Context::new(
+                NodeId(time.random_uuid()),
+                MemoryStore::new(shape, time.clone()).handle_with(Arc::new(|_| Fate::Go)),
+                Arc::new(queue),
+                time.clone(),
+                Rules::of(shape),
+            )
         };
         let node = Node::start(context, DRAIN);
         let walk = node.walk();

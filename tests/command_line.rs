@@ -36,14 +36,7 @@ use tickwheel::{
         queue::memory::{Keep, MemoryQueue},
         store::memory::MemoryStore,
     },
-    flow::{
-        base::{
-            agendas::outbox::Outbox,
-            budget::Budget,
-            context::{Context, Settings},
-        },
-        stages::node::Node,
-    },
+    flow::{base::context::Context, stages::node::Node},
     http::{Options, router, serve},
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
     time_source::TimeSource,
@@ -68,16 +61,12 @@ impl Site {
     pub(crate) async fn start() -> Self {
         let time = TimeSource::real();
         let shape = Shape::new(2, TickLength::new(SECOND).unwrap(), 100_000_000).unwrap();
-        let context = Context {
-            me: NodeId(time.random_uuid()),
-            name: "node".to_owned(),
-            address: String::new(),
-            store: MemoryStore::new(shape, time.clone()).handle(),
-            underway: None,
-            subscriptions: None,
-            publisher: Arc::new(MemoryQueue::new(time.clone(), 4, Keep::Everything).handle()),
-            time: time.clone(),
-            rules: Rules {
+        let context = Context::new(
+            NodeId(time.random_uuid()),
+            MemoryStore::new(shape, time.clone()).handle(),
+            Arc::new(MemoryQueue::new(time.clone(), 4, Keep::Everything).handle()),
+            time.clone(),
+            Rules {
                 shape,
                 look_ahead: 2,
                 lease: 5 * SECOND,
@@ -85,18 +74,7 @@ impl Site {
                 skew_max: SECOND,
                 stall_max: 15 * SECOND,
             },
-            contents: Budget::default(),
-            turn_queue: Default::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            levels: Default::default(),
-            watches: Default::default(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
-            settings: Settings::default(),
-        };
+        );
         let node = Node::start(context, SECOND);
         let stop = CancellationToken::new();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();

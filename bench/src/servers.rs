@@ -17,11 +17,7 @@ use anyhow::{Context as _, bail};
 use tickwheel::{
     client::Client,
     flow::{
-        base::{
-            agendas::{outbox::Outbox, turn_queue::TurnQueue},
-            budget::Budget,
-            context::{Context, Settings},
-        },
+        base::context::{Context, Settings},
         stages::node::Node,
     },
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
@@ -101,30 +97,21 @@ impl Servers {
             &self.time,
         ))
         .await?;
+        let rules = Rules::of(store.shape());
         let context = Context {
-            me: NodeId(self.time.random_uuid()),
             name: "bench".to_owned(),
             address: "127.0.0.1:1".to_owned(),
-            rules: Rules::of(store.shape()),
-            store,
-            underway: None,
-            publisher: Arc::new(self.publisher()?),
-            subscriptions: None,
-            time: self.time.clone(),
-            contents: Budget::default(),
-            turn_queue: TurnQueue::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            levels: Default::default(),
-            watches: Default::default(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
             settings: Settings {
                 scans: false,
                 ..Settings::default()
             },
+            ..Context::new(
+                NodeId(self.time.random_uuid()),
+                store,
+                Arc::new(self.publisher()?),
+                self.time.clone(),
+                rules,
+            )
         };
         Ok(InProcess(Node::start(context, STOP_LIMIT)))
     }

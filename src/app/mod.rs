@@ -31,8 +31,6 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     flow::{
         base::{
-            agendas::outbox::Outbox,
-            budget::Budget,
             context::{Context, Settings},
             records::api_keys::ApiKeys,
         },
@@ -372,29 +370,21 @@ fn start(
     } = Queue::to(&options.queue, &store.shape, time, me)?;
     let advertised = options.advertise.clone();
     let context = Context {
-        me,
         name: options.name.clone(),
         address: advertised.unwrap_or_else(|| address.to_string()),
-        rules: Rules::of(store.shape),
-        store: Arc::clone(&store.store),
         underway: store.underway(&options.queue),
-        publisher,
         subscriptions: (options.polled || options.executes).then_some(subscriptions),
-        time: time.clone(),
-        contents: Budget::default(),
-        turn_queue: Default::default(),
-        pokes: Default::default(),
-        joins: Default::default(),
-        outbox: Outbox::default(),
-        configured: Default::default(),
-        watches: Default::default(),
-        levels: Default::default(),
-        end_waits: Default::default(),
-        failed_steps: Default::default(),
         settings: Settings {
             answers_polls: options.polled,
             ..options.settings
         },
+        ..Context::new(
+            me,
+            Arc::clone(&store.store),
+            publisher,
+            time.clone(),
+            Rules::of(store.shape),
+        )
     };
     Ok(Node::start(context, options.drain_timeout))
 }

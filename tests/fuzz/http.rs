@@ -13,14 +13,7 @@ use tickwheel::{
         queue::memory::{Keep, MemoryQueue},
         store::memory::MemoryStore,
     },
-    flow::{
-        base::{
-            agendas::outbox::Outbox,
-            budget::Budget,
-            context::{Context, Settings},
-        },
-        stages::node::Node,
-    },
+    flow::{base::context::Context, stages::node::Node},
     http::{Options, router},
     model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
     time_source::TimeSource,
@@ -58,33 +51,21 @@ impl Site {
         let shape = Shape::new(1, TickLength::new(Duration::from_secs(1)).unwrap(), 1000).unwrap();
         let queue = MemoryQueue::new(time.clone(), 4, Keep::UntilHandled).handle();
         let context = Context {
-            me: NodeId(time.random_uuid()),
-            name: "node".to_owned(),
-            address: String::new(),
-            store: MemoryStore::new(shape, time.clone()).handle(),
-            underway: None,
-            publisher: Arc::new(queue.clone()),
-            subscriptions: Some(Arc::new(queue)),
-            time: time.clone(),
-            rules: Rules {
-                shape,
-                look_ahead: 2,
-                lease: Duration::from_secs(5),
-                grace: Duration::from_secs(3),
-                skew_max: Duration::from_secs(1),
-                stall_max: Duration::from_secs(15),
-            },
-            contents: Budget::default(),
-            turn_queue: Default::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            watches: Default::default(),
-            levels: Default::default(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
-            settings: Settings::default(),
+            subscriptions: Some(Arc::new(queue.clone())),
+            ..Context::new(
+                NodeId(time.random_uuid()),
+                MemoryStore::new(shape, time.clone()).handle(),
+                Arc::new(queue),
+                time.clone(),
+                Rules {
+                    shape,
+                    look_ahead: 2,
+                    lease: Duration::from_secs(5),
+                    grace: Duration::from_secs(3),
+                    skew_max: Duration::from_secs(1),
+                    stall_max: Duration::from_secs(15),
+                },
+            )
         };
         let node = Node::start(context, Duration::from_secs(3));
         let router = router(node.service(), Options::new(time, CancellationToken::new()));

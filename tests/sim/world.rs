@@ -19,9 +19,7 @@ use tickwheel::{
     },
     flow::{
         base::{
-            agendas::outbox::Outbox,
             api::{ClaimAnswer, ClaimRequest, SettleAnswer, SettleRequest, View, VisibleState},
-            budget::Budget,
             context::{Context, Settings},
         },
         stages::{node::Node, poll::PollRequest, service::Service},
@@ -226,32 +224,23 @@ impl World {
         let me = NodeId(time.random_uuid());
         publisher.name_node(me);
         Context {
-            me,
             name: format!("node-{number}"),
-            address: String::new(),
-            store: Arc::new(Faulty::new(store, self.time.clone(), hook)),
-            underway: None,
-            publisher: Arc::new(if self.in_process {
-                publisher.clone().in_process(EMBEDDED_RECORDS_AT_ONCE)
-            } else {
-                publisher.clone()
-            }),
             subscriptions: self
                 .polled
                 .then(|| Arc::new(publisher.clone()) as Arc<dyn Subscriptions>),
-            time,
-            rules: self.rules,
-            contents: Budget::default(),
-            turn_queue: Default::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            watches: Default::default(),
             levels: super::drafts::levels(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
             settings: self.settings,
+            ..Context::new(
+                me,
+                Arc::new(Faulty::new(store, self.time.clone(), hook)),
+                Arc::new(if self.in_process {
+                    publisher.clone().in_process(EMBEDDED_RECORDS_AT_ONCE)
+                } else {
+                    publisher.clone()
+                }),
+                time,
+                self.rules,
+            )
         }
     }
 

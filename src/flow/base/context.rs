@@ -131,6 +131,40 @@ impl fmt::Debug for Context {
 }
 
 impl Context {
+    /// The context of a node that knows nothing yet, answers no polls and has the default bounds. A caller sets the fields that
+    /// differ.
+    #[must_use]
+    pub fn new(
+        me: NodeId,
+        store: Arc<dyn Store>,
+        publisher: Arc<dyn Publisher>,
+        time: TimeSource,
+        rules: Rules,
+    ) -> Self {
+        Self {
+            me,
+            name: "node".to_owned(),
+            address: String::new(),
+            store,
+            underway: None,
+            publisher,
+            subscriptions: None,
+            time,
+            rules,
+            contents: Budget::default(),
+            turn_queue: TurnQueue::default(),
+            pokes: Agenda::default(),
+            joins: Joins::default(),
+            outbox: Outbox::default(),
+            end_waits: EndWaits::default(),
+            watches: Watches::default(),
+            configured: Configured::default(),
+            levels: Levels::default(),
+            failed_steps: Repeats::default(),
+            settings: Settings::default(),
+        }
+    }
+
     pub(in crate::flow) const fn shape(&self) -> &Shape {
         &self.rules.shape
     }

@@ -8,11 +8,7 @@ use tickwheel::{
     app::executor::Executor,
     doubles::queue::memory::{Keep, MemoryQueue},
     flow::{
-        base::{
-            agendas::outbox::Outbox,
-            budget::Budget,
-            context::{Context, Settings},
-        },
+        base::context::{Context, Settings},
         stages::{node::Node, service::Service},
     },
     limits,
@@ -268,29 +264,19 @@ impl Sim {
         let me = NodeId(time.random_uuid());
         process.publisher.name_node(me);
         let context = Context {
-            me,
             name,
-            address: String::new(),
-            store: Arc::new(NodesStore {
-                inner: handle,
-                process: Arc::clone(&process),
-            }),
-            underway: None,
-            publisher: Arc::new(queue.clone()),
-            subscriptions: Some(Arc::new(queue)),
-            time,
-            rules: self.rules,
-            contents: Budget::default(),
-            turn_queue: Default::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            watches: Default::default(),
-            levels: Default::default(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
+            subscriptions: Some(Arc::new(queue.clone())),
             settings: self.settings,
+            ..Context::new(
+                me,
+                Arc::new(NodesStore {
+                    inner: handle,
+                    process: Arc::clone(&process),
+                }),
+                Arc::new(queue),
+                time,
+                self.rules,
+            )
         };
         self.note(format_args!("{} starts", process.name));
         let running = Node::start(context, Duration::from_secs(3));

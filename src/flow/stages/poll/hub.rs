@@ -284,12 +284,7 @@ mod tests {
             store::memory::MemoryStore,
         },
         flow::{
-            base::{
-                agendas::outbox::Outbox,
-                budget::Budget,
-                context::{Context, Settings},
-                records::callbacks::Callbacks,
-            },
+            base::{context::Context, records::callbacks::Callbacks},
             features::limit::deadlines::Deadlines,
         },
         model::{clock::Rules, ids::NodeId, time::TickLength, wheel::Shape},
@@ -304,16 +299,12 @@ mod tests {
     fn limiter(time: &TimeSource) -> Limiter {
         let tick = TickLength::new(Duration::from_secs(1)).unwrap();
         let shape = Shape::new(1, tick, 60).unwrap();
-        let ctx = Arc::new(Context {
-            me: NodeId::NOBODY,
-            name: "node".to_owned(),
-            address: String::new(),
-            store: MemoryStore::new(shape, time.clone()),
-            underway: None,
-            publisher: Arc::new(MemoryQueue::new(time.clone(), 1, Keep::Everything).handle()),
-            subscriptions: None,
-            time: time.clone(),
-            rules: Rules {
+        let ctx = Arc::new(Context::new(
+            NodeId::NOBODY,
+            MemoryStore::new(shape, time.clone()),
+            Arc::new(MemoryQueue::new(time.clone(), 1, Keep::Everything).handle()),
+            time.clone(),
+            Rules {
                 shape,
                 look_ahead: 2,
                 lease: Duration::from_secs(5),
@@ -321,18 +312,7 @@ mod tests {
                 skew_max: Duration::from_secs(1),
                 stall_max: Duration::from_secs(5),
             },
-            contents: Budget::default(),
-            turn_queue: Default::default(),
-            pokes: Default::default(),
-            joins: Default::default(),
-            outbox: Outbox::default(),
-            configured: Default::default(),
-            watches: Default::default(),
-            levels: Default::default(),
-            end_waits: Default::default(),
-            failed_steps: Default::default(),
-            settings: Settings::default(),
-        });
+        ));
         let (callbacks, watch) = (Callbacks::new(Arc::clone(&ctx)), Deadlines::new(&ctx));
         Limiter::new(ctx, callbacks, watch)
     }
