@@ -27,7 +27,7 @@ use tokio_util::sync::CancellationToken;
 use self::history::{Life, Site};
 use crate::{
     ALONE,
-    server::{Server, free_port},
+    server::{READY_WAIT_MAX, Server, free_port},
 };
 
 const KILLS: u64 = 20;
@@ -44,7 +44,7 @@ const PLACES: [&str; 5] = ["committed", "publishing", "published", "swapped", "m
 /// The name of a death while a journal is begun.
 const ROTATION: &str = "rotation";
 
-/// The test stops waiting for a place that is not passed often enough in this time.
+/// The test stops waiting for a place that a ready service does not pass often enough in this time.
 const PLACE_WAIT_MAX: Duration = Duration::from_secs(6);
 
 /// One life in this many is long enough to show tasks that wait for a look or a lease.
@@ -115,10 +115,13 @@ async fn lived(site: &Site, server: &mut Server, death: &Death, chance: &TimeSou
             rotation::kill_at_next(server.id(), server.store()).await;
         }
         Death::At(_) => {
-            let until = site.time.moment().after(PLACE_WAIT_MAX);
+            // A debug build takes seconds to start where the cores are busy, and may die on the way.
+            let mut until = site.time.moment().after(READY_WAIT_MAX);
             while server.lives() && site.time.moment() < until {
                 if life.ready.is_none() && server.log().contains("ready on") {
-                    life.ready = Some(site.time.moment());
+                    let ready = site.time.moment();
+                    life.ready = Some(ready);
+                    until = ready.after(PLACE_WAIT_MAX);
                 }
                 site.time.sleep(Duration::from_millis(5)).await;
             }

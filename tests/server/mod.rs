@@ -18,7 +18,7 @@ use serde_json::Value;
 use tickwheel::time_source::TimeSource;
 
 /// A debug build on a busy machine needs a second or two.
-const READY_WAIT_MAX: Duration = Duration::from_secs(60);
+pub(crate) const READY_WAIT_MAX: Duration = Duration::from_secs(60);
 
 /// A running server; killed when it is dropped.
 pub(crate) struct Server {
