@@ -60,11 +60,12 @@ all-tools:
 	@tests/look test-all
 
 # The targets of fuzz have the seed of an ordinary run, so that every machine tries the same inputs; `make fuzz` draws one.
+# Those on servers stop and kill nodes, and compare how late their tasks are: one at a time.
 test-all: all-tools test audit ## every test: faults, kills, floods, planted flaws, long searches, a drill
 	$(TOOL) tests/timed --workspace --lib --test model --test integration --no-fail-fast -- --ignored
 	tests/timed --workspace --profile search --features flaws --test sim --no-fail-fast -- --ignored
 	TICKWHEEL_FUZZ_MINUTES=2 TICKWHEEL_FUZZ_SEED=8388345094170240357 tests/timed --workspace --test fuzz
-	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured::; servers=$$?; \
+	$(STACK) run --durable -- sh -c 'tests/timed --workspace --test servers -- --ignored --skip secured:: --test-threads=1; servers=$$?; \
 		tests/timed --workspace --test fault --no-fail-fast && exit $$servers'
 	$(STACK) run --secured -- tests/timed --workspace --test servers -- --ignored secured::
 	$(STACK) run -- sh -c 'tests/clients/java && tests/clients/kafka_python && tests/clients/kafka_typescript && \
@@ -84,7 +85,7 @@ test-all: all-tools test audit ## every test: faults, kills, floods, planted fla
 test-cassandra-4: ## the tests on servers with Cassandra 4.1 instead of 5.0, those that wait included
 	$(STACK) fetch --cassandra 4.1
 	$(STACK) run --durable --cassandra 4.1 -- sh -c 'tests/timed --workspace --test servers && \
-		tests/timed --workspace --test servers -- --ignored --skip secured::'
+		tests/timed --workspace --test servers -- --ignored --skip secured:: --test-threads=1'
 	$(STACK) run --secured --cassandra 4.1 -- tests/timed --workspace --test servers -- --ignored secured::
 
 operations: ## alert rules and packages, with checkers that are built from their Go modules where they are not installed
