@@ -129,8 +129,8 @@ async fn lists_succeeded(world: &World, service: &Service) {
     world.pass(SECOND * 3).await;
 }
 
-/// The calls that a node made from the first end on.
-type Calls = Arc<Mutex<Vec<&'static str>>>;
+/// The calls that a node made from the first end on, and the kind of the rows of the index that each was about.
+type Calls = Arc<Mutex<Vec<(&'static str, Option<IndexKind>)>>>;
 
 /// The same after tasks have ended at a node that dies at its n-th call from then on.
 async fn crash(nth: usize, fate: Fate, calls: &Calls) -> Result<usize, String> {
@@ -141,7 +141,7 @@ async fn crash(nth: usize, fate: Fate, calls: &Calls) -> Result<usize, String> {
         if !watched.load(SeqCst) {
             return Fate::Go;
         }
-        made.lock().unwrap().push(call.operation);
+        made.lock().unwrap().push((call.operation, call.index));
         if seen.fetch_add(1, SeqCst) == nth {
             fate
         } else {
@@ -199,17 +199,19 @@ fn ended_tasks_are_listed_though_their_node_dies_at_any_call_around_their_ends()
     let calls = Calls::default();
     assert_eq!(alone(crash(NEVER, Fate::Go, &calls)), Ok(2));
     let calls = calls.lock().unwrap().clone();
-    let is_row = |call: &&&str| **call == "put_index";
-    assert_eq!(
-        calls.iter().filter(is_row).count(),
-        5,
-        "four rows of ended tasks and a letter: {calls:?}"
-    );
-    let last = calls.iter().rposition(|call| *call == "put_index").unwrap();
+    // A node tells others about its callbacks meanwhile, in rows of another kind.
+    let puts = |kind| {
+        let calls = calls.iter().enumerate();
+        let puts = calls.filter(move |(_, call)| **call == ("put_index", Some(kind)));
+        puts.map(|(at, _)| at).collect::<Vec<_>>()
+    };
+    let (ended, letters) = (puts(IndexKind::Ended), puts(IndexKind::Dead));
+    assert_eq!((ended.len(), letters.len()), (4, 1), "{calls:?}");
+    let last = *ended.iter().chain(&letters).max().unwrap();
     for fate in [Fate::StopBefore, Fate::StopAfter] {
         for (nth, call) in calls[..=last].iter().enumerate() {
             let outcome = alone(crash(nth, fate, &Calls::default()));
-            assert!(outcome.is_ok(), "{fate:?} at {nth}, {call}: {outcome:?}");
+            assert!(outcome.is_ok(), "{fate:?} at {nth}, {call:?}: {outcome:?}");
         }
     }
 }
