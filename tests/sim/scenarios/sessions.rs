@@ -11,6 +11,7 @@ use std::{
 use tickwheel::{
     doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
+    flow::base::panics::{self, Strike},
     model::time::Millis,
 };
 
@@ -24,8 +25,9 @@ const SESSION: Duration = Duration::from_secs(40);
 /// Tasks of ten a second that are late beside a node that only seems dead: some rebalances, of more than half a second each.
 const LATE_MAX: usize = 18;
 
-/// Three nodes answer polls, and one dies. Returns how late the latest task of the next half minute was, in milliseconds.
-async fn latest_behind_a_death(world: World) -> i64 {
+/// Three nodes answer polls, and one dies; from then on something panics. Returns how late the latest task of the next half
+/// minute was, in milliseconds.
+async fn latest_behind_a_death(world: World, strike: Option<Strike>) -> i64 {
     let [one, two, three] = [1, 2, 3].map(|number| world.node(number));
     let workers = [&one, &two, &three]
         .map(|node| world.polling_worker(node.service(), |_| None, succeeds(SECOND / 100)));
@@ -34,9 +36,12 @@ async fn latest_behind_a_death(world: World) -> i64 {
     let starts = (0..300).map(|n| callback(Millis(now.0 + 6000 + n * 100)));
     let views = register(&two.service(), starts.collect()).await;
     world.pass(10 * SECOND).await;
+    panics::strike(strike);
     one.crash();
     workers[0].abort();
     world.pass(60 * SECOND).await;
+    assert_eq!(panics::strikes_left(), 0, "{strike:?}");
+    panics::strike(None);
     let late = views.iter().map(|task| {
         let runs = world.executions_of(task.id);
         assert_eq!(runs.len(), 1, "{}", task.id);
@@ -62,14 +67,26 @@ fn world() -> World {
 
 #[test]
 fn messages_of_a_dead_nodes_partitions_do_not_wait_for_its_session() {
-    let latest = run(latest_behind_a_death(world()));
+    let latest = run(latest_behind_a_death(world(), None));
     assert!((1000..10_000).contains(&latest), "{latest} ms");
+}
+
+/// The stages that see to it have no other work, so no other scenario makes them panic.
+#[test]
+fn members_are_taken_out_though_the_survivors_panic() {
+    let strike = Strike {
+        work: "groups",
+        after: 0,
+        times: 3,
+    };
+    let latest = run(latest_behind_a_death(world(), Some(strike)));
+    assert!((1000..20_000).contains(&latest), "{latest} ms");
 }
 
 #[test]
 fn a_planted_flaw_that_leaves_members_to_their_sessions_is_found() {
     flaw::switch(Some(Flaw::MembersLeftToSession));
-    let latest = run(latest_behind_a_death(world()));
+    let latest = run(latest_behind_a_death(world(), None));
     flaw::switch(None);
     assert!(latest > 20_000, "{latest} ms");
 }

@@ -51,9 +51,9 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Stages that only a process with a store of its own has.
 const ON_DISK: [&str; 2] = ["census", "recovery"];
 
-/// They seldom have work. Tests of their own make them panic: `a_late_entry_holds_no_sequence_though_the_reminder_panics`, and
-/// `a_count_of_dead_tasks_that_panics_late_is_made_again`.
-const ELSEWHERE: [&str; 3] = ["held turn", "held turns", "stock"];
+/// They seldom have work. Tests of their own make them panic: `a_late_entry_holds_no_sequence_though_the_reminder_panics`,
+/// `a_count_of_dead_tasks_that_panics_late_is_made_again`, and `members_are_taken_out_though_the_survivors_panic`.
+const ELSEWHERE: [&str; 4] = ["groups", "held turn", "held turns", "stock"];
 
 /// Its work is metrics and warnings. The figures that it corrects are corrected by looks as well, later.
 const UNSEEN: &str = "demand";
