@@ -53,8 +53,8 @@ pub enum Debt {
 }
 
 impl Debt {
-    /// All of them, in order.
-    pub const ALL: [Self; 14] = [
+    /// All of them, in order. A variant that is missing here does not compile, unless it stands behind the last one.
+    pub const ALL: [Self; Self::Waiters as usize + 1] = [
         Self::Turn,
         Self::Removal,
         Self::FormerLetter,

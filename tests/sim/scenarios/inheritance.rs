@@ -11,6 +11,7 @@ use std::{
 use tickwheel::{
     doubles::store::faulty::{Call, Fate},
     flaw::{self, Flaw},
+    flow::base::panics::{self, Strike},
     model::{ids::TaskId, time::Millis},
 };
 
@@ -43,15 +44,19 @@ fn lateness(world: &World, ids: &[TaskId]) -> Vec<Option<i64>> {
     ids.iter().map(late).collect()
 }
 
-/// Two nodes, one of which dies with what it holds. Returns how late each of its tasks was a quarter of a minute later.
-async fn one_of_two_dies() -> Vec<Option<i64>> {
+/// Two nodes, one of which dies with what it holds; from then on something panics. Returns how late each of its tasks was a
+/// quarter of a minute later.
+async fn one_of_two_dies(strike: Option<Strike>) -> Vec<Option<i64>> {
     let world = World::new(4, 1000);
     let (one, two) = (world.node(1), world.node(2));
     let worker = world.worker(two.service(), succeeds(SECOND / 100));
     world.pass(10 * SECOND).await;
     let ids = near(&world, &one).await;
+    panics::strike(strike);
     one.crash();
     world.pass(15 * SECOND).await;
+    assert_eq!(panics::strikes_left(), 0, "{strike:?}");
+    panics::strike(None);
     world.check();
     worker.abort();
     lateness(&world, &ids)
@@ -65,8 +70,25 @@ fn run(scenario: impl Future<Output = Vec<Option<i64>>>) -> Vec<Option<i64>> {
 
 #[test]
 fn what_a_dead_node_held_goes_out_when_its_death_shows() {
-    let late = run(one_of_two_dies());
+    let late = run(one_of_two_dies(None));
     let bound = i64::try_from(SHOWS_AFTER.as_millis()).unwrap();
+    assert!(
+        late.iter()
+            .all(|late| late.is_some_and(|late| late < bound)),
+        "{late:?}"
+    );
+}
+
+/// The stage that sees to it has no other work, so no other scenario makes it panic.
+#[test]
+fn what_a_dead_node_held_goes_out_though_its_heir_panics() {
+    let strike = Strike {
+        work: "inheritance",
+        after: 0,
+        times: 3,
+    };
+    let late = run(one_of_two_dies(Some(strike)));
+    let bound = i64::try_from((2 * SHOWS_AFTER).as_millis()).unwrap();
     assert!(
         late.iter()
             .all(|late| late.is_some_and(|late| late < bound)),
@@ -77,7 +99,7 @@ fn what_a_dead_node_held_goes_out_when_its_death_shows() {
 #[test]
 fn a_planted_flaw_that_leaves_it_to_the_looks_is_found() {
     flaw::switch(Some(Flaw::HeldLeftToLook));
-    let late = run(one_of_two_dies());
+    let late = run(one_of_two_dies(None));
     flaw::switch(None);
     let missing = late.iter().filter(|late| late.is_none()).count();
     assert!(missing > 20, "only {missing} wait for their looks");

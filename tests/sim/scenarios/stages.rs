@@ -52,8 +52,9 @@ const SECOND: Duration = Duration::from_secs(1);
 const ON_DISK: [&str; 2] = ["census", "recovery"];
 
 /// They seldom have work. Tests of their own make them panic: `a_late_entry_holds_no_sequence_though_the_reminder_panics`,
-/// `a_count_of_dead_tasks_that_panics_late_is_made_again`, and `members_are_taken_out_though_the_survivors_panic`.
-const ELSEWHERE: [&str; 4] = ["groups", "held turn", "held turns", "stock"];
+/// `a_count_of_dead_tasks_that_panics_late_is_made_again`, `members_are_taken_out_though_the_survivors_panic`, and
+/// `what_a_dead_node_held_goes_out_though_its_heir_panics`.
+const ELSEWHERE: [&str; 5] = ["groups", "held turn", "held turns", "inheritance", "stock"];
 
 /// Its work is metrics and warnings. The figures that it corrects are corrected by looks as well, later.
 const UNSEEN: &str = "demand";
